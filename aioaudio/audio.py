@@ -1,0 +1,148 @@
+"""The values that aioaudio gives and takes. All are frozen and pickle; none does I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+__all__ = ["Audio", "AudioInfo", "Clip", "Damage", "Track"]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place where a source is damaged.
+
+    `at_seconds` is the position on the timeline of the whole source, None where it cannot be told; `kind` is one of
+    "truncated" (the end is missing), "undecodable" (a part could not be decoded), "checksum" (a part decoded, but
+    not to what was encoded) and "junk" (bytes that are no audio, with nothing missing);
+    `message` is for people.
+    """
+
+    at_seconds: float | None
+    kind: Literal["truncated", "undecodable", "checksum", "junk"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Audio:
+    """Decoded audio. Unpacks to `(waveform, sample_rate)`.
+
+    `waveform` is a contiguous tensor `(num_channels, num_samples)` (for `out=`, the caller's own tensor); in float
+    dtypes full scale is ±1, in integer dtypes the range of the type. `sample_rate` is in Hz. `start_seconds` is where
+    the waveform begins on the timeline of the source. `source` names the source. `damage` lists what is missing or
+    wrong. `verified` says which checksum the samples were found to match, None where none was asked for or stored.
+    """
+
+    waveform: torch.Tensor
+    sample_rate: int
+    start_seconds: float = 0.0
+    source: str = ""
+    damage: tuple[Damage, ...] = ()
+    verified: Literal["md5", "crc"] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.waveform, self.sample_rate))
+
+    @property
+    def num_channels(self) -> int:
+        """Number of channels."""
+        return int(self.waveform.shape[0])
+
+    @property
+    def num_samples(self) -> int:
+        """Number of samples in each channel."""
+        return int(self.waveform.shape[1])
+
+    @property
+    def duration_seconds(self) -> float:
+        """Length in seconds."""
+        return self.num_samples / self.sample_rate
+
+    def __repr__(self) -> str:
+        dtype = str(self.waveform.dtype).removeprefix("torch.")
+        extra = f", damage={len(self.damage)}" if self.damage else ""
+        extra += f", verified={self.verified!r}" if self.verified else ""
+        return (
+            f"Audio({self.source!r}, {tuple(self.waveform.shape)} {dtype}, {self.sample_rate} Hz, "
+            f"{self.duration_seconds:.3f} s{extra})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One audio track of a container.
+
+    `index` is what `track=` takes: the position among the audio tracks, from 0. `language` is what the container
+    says (usually ISO 639-2, such as "eng"). The other fields are as in `AudioInfo`.
+    """
+
+    index: int
+    codec: str
+    sample_format: str
+    bits_per_sample: int | None
+    sample_rate: int
+    num_channels: int
+    channel_layout: str
+    bit_rate: int | None = None
+    language: str | None = None
+    title: str | None = None
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AudioInfo:
+    """What is known of a source without decoding it all.
+
+    `container` and `codec` are FFmpeg's names; `sample_format` is FFmpeg's name for what the decoder yields;
+    `bits_per_sample` is the width of the encoded samples, None for lossy codecs; `sample_rate` is in Hz; `bit_rate` in
+    bits per second. `duration_seconds` and `num_samples` are the best that is known, None where nothing is, and
+    `duration_from` says where they come from: "header" (stored in the file), "estimate" (from size and bit rate) or
+    "count" (`exact=True`, or known to the sample). `tags` are text tags, keys in lower case.
+    `tracks` are all the audio tracks; the fields above are those of the track that was asked for.
+    """
+
+    container: str
+    codec: str
+    sample_format: str
+    bits_per_sample: int | None
+    sample_rate: int
+    num_channels: int
+    channel_layout: str
+    bit_rate: int | None
+    duration_seconds: float | None
+    num_samples: int | None
+    duration_from: Literal["header", "estimate", "count"] | None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    tracks: tuple[Track, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A part of a source, with the caller's own data beside it.
+
+    The range is `[start_seconds, stop_seconds)`; `stop_seconds=None` is the end. `track` is as in `load`. `fields` are
+    the caller's own, such as a transcript: they come back untouched. `source` is anything that `load` takes.
+    """
+
+    source: Any
+    start_seconds: float = 0.0
+    stop_seconds: float | None = None
+    track: int | str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_range(self.start_seconds, self.stop_seconds)
+
+
+def check_range(start_seconds: float, stop_seconds: float | None) -> None:
+    """Raise ValueError unless `[start_seconds, stop_seconds)` is a range of finite, non-negative seconds."""
+    if not (math.isfinite(start_seconds) and start_seconds >= 0):
+        raise ValueError(f"start_seconds must be finite and not negative, not {start_seconds!r}")
+    if stop_seconds is not None and not (math.isfinite(stop_seconds) and stop_seconds >= start_seconds):
+        raise ValueError(
+            f"stop_seconds must be finite and not before start_seconds ({start_seconds!r}), not {stop_seconds!r}"
+        )

@@ -1,0 +1,126 @@
+"""What can be asked of a load: frozen, checked once, passed down unchanged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from aioaudio.audio import check_range
+
+__all__ = ["DTYPES", "SAMPLE_FORMATS", "LoadOptions", "RawPCM", "check_timeout"]
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int16, torch.int32)
+
+#: Bytes per sample of each format that RawPCM takes; the names are FFmpeg's demuxers of headerless PCM.
+SAMPLE_FORMATS = {
+    "u8": 1, "s8": 1,
+    "s16le": 2, "s16be": 2, "s24le": 3, "s24be": 3, "s32le": 4, "s32be": 4,
+    "f32le": 4, "f32be": 4, "f64le": 8, "f64be": 8,
+    "alaw": 1, "mulaw": 1,
+}  # fmt: skip
+
+# Wider than any real recording, and narrow enough that no product of two of them overflows FFmpeg's arithmetic.
+_MAX_RATE = 768_000
+_MAX_CHANNELS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RawPCM:
+    """Headerless PCM, for `format=`: interleaved samples in `sample_format` (such as "s16le"), nothing else."""
+
+    sample_format: str
+    sample_rate: int
+    num_channels: int = 1
+
+    def __post_init__(self) -> None:
+        if self.sample_format not in SAMPLE_FORMATS:
+            raise ValueError(f"sample_format must be one of {', '.join(SAMPLE_FORMATS)}, not {self.sample_format!r}")
+        _check_int("sample_rate", self.sample_rate, _MAX_RATE)
+        _check_int("num_channels", self.num_channels, _MAX_CHANNELS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """The options of `load`; their meaning is documented there. None is "as in the source"."""
+
+    start_seconds: float = 0.0
+    stop_seconds: float | None = None
+    sample_rate: int | None = None
+    num_channels: int | None = None
+    channels: tuple[int, ...] | None = None
+    dtype: torch.dtype = torch.float32
+    track: int | str | None = None
+    format: str | RawPCM | None = None
+    on_damage: Literal["raise", "conceal"] = "raise"
+    verify: bool = False
+    out: torch.Tensor | None = None
+    max_seconds: float | None = None
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        check_range(self.start_seconds, self.stop_seconds)
+        if self.sample_rate is not None:
+            _check_int("sample_rate", self.sample_rate, _MAX_RATE)
+        if self.num_channels is not None:
+            _check_int("num_channels", self.num_channels, _MAX_CHANNELS)
+        self._check_channels()
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {', '.join(map(str, DTYPES))}, not {self.dtype!r}")
+        if self.track is not None and (isinstance(self.track, bool) or not isinstance(self.track, int | str)):
+            raise TypeError(f"track must be an index or a language, not {self.track!r}")
+        if self.format is not None and not isinstance(self.format, str | RawPCM):
+            raise TypeError(f"format must be the name of an FFmpeg demuxer or a RawPCM, not {self.format!r}")
+        if self.on_damage not in ("raise", "conceal"):
+            raise ValueError(f"on_damage must be 'raise' or 'conceal', not {self.on_damage!r}")
+        if self.max_seconds is not None and not (math.isfinite(self.max_seconds) and self.max_seconds > 0):
+            raise ValueError(f"max_seconds must be finite and positive, not {self.max_seconds!r}")
+        if self.max_bytes is not None:
+            _check_int("max_bytes", self.max_bytes, None)
+        self._check_out()
+
+    def _check_channels(self) -> None:
+        if self.channels is None:
+            return
+        if self.num_channels is not None:
+            raise ValueError("num_channels mixes and channels picks: give one of them")
+        if not isinstance(self.channels, tuple) or not self.channels:
+            raise TypeError(f"channels must be a sequence of at least one channel index, not {self.channels!r}")
+        if not all(isinstance(c, int) and not isinstance(c, bool) and 0 <= c < _MAX_CHANNELS for c in self.channels):
+            raise ValueError(f"channels must be indices from 0 to {_MAX_CHANNELS - 1}, not {list(self.channels)!r}")
+
+    def _check_out(self) -> None:
+        out = self.out
+        if out is None:
+            return
+        if not isinstance(out, torch.Tensor):
+            raise TypeError(f"out must be a tensor, not {type(out).__name__}")
+        if out.dtype != self.dtype:
+            raise ValueError(f"out has dtype {out.dtype}, but dtype={self.dtype} is asked for")
+        if out.layout != torch.strided or out.device.type != "cpu":
+            raise ValueError(f"out must be a strided tensor on the CPU, not {out.layout} on {out.device}")
+        if out.dim() != 2:
+            raise ValueError(f"out must have the shape (num_channels, num_samples), not {tuple(out.shape)}")
+        if out.requires_grad:
+            raise ValueError("out must not require grad: its samples are overwritten")
+        expected = self.num_channels if self.channels is None else len(self.channels)
+        if expected is not None and out.shape[0] != expected:
+            raise ValueError(f"out has {out.shape[0]} channels, but {expected} are asked for")
+        if any(size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)):
+            raise ValueError("out must not be expanded: several of its elements share one place in memory")
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Raise ValueError unless `timeout` is None or a positive number of seconds."""
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
+
+
+def _check_int(name: str, value: int, maximum: int | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if value < 1 or (maximum is not None and value > maximum):
+        upto = "" if maximum is None else f" and at most {maximum}"
+        raise ValueError(f"{name} must be at least 1{upto}, not {value}")
