@@ -10,7 +10,7 @@ import torch
 
 from aioaudio.audio import check_range
 
-__all__ = ["DTYPES", "SAMPLE_FORMATS", "LoadOptions", "RawPCM", "check_timeout"]
+__all__ = ["CONTAINERS", "DTYPES", "SAMPLE_FORMATS", "LoadOptions", "RawPCM", "check_timeout"]
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int16, torch.int32)
 
@@ -25,6 +25,21 @@ SAMPLE_FORMATS = {
 # Wider than any real recording, and narrow enough that no product of two of them overflows FFmpeg's arithmetic.
 _MAX_RATE = 768_000
 _MAX_CHANNELS = 64
+
+
+#: Names of FFmpeg's demuxers that hold audio in the file itself. Playlists, scripts, network and device formats are not
+#: here. Where FFmpeg has several names for one, each is.
+CONTAINERS = tuple(
+    """
+    3dostr 3g2 3gp aa aac aax ac3 ac4 ace acm act adp ads adx aea afc aiff aix alaw alp amr amrnb amrwb apac apc ape
+    apm aptx aptx_hd argo_asf argo_brp asf asf_o ast au avi avr bfstm boa bonk brstm caf codec2 dcstr derf dfpwm dsf
+    dss dts dtshd eac3 epaf f32be f32le f64be f64le flac flv fsb fwse g722 g723_1 g726 g726le g728 g729 genh gsm hca
+    hcom iff ilbc ircam iss kvag laf latm lc3 live_flv loas lvf m4a m4v matroska mca mj2 mlp mmf mov mp3 mp4 mpc
+    mpc8 mpeg mpegts msf mtaf mulaw musx mxf nistsphere nsp nut ogg oma osq paf pvf qcp qoa rka rm rsd rso s16be
+    s16le s24be s24le s32be s32le s8 sbc sds sdx shn siff sln smjpeg sol sox spdif svag swf tak truehd tta u8 vag
+    voc vpk vqf w64 wady wav wavarc webm wsaud wsd wtv wv wve xa xmd xvag xwma
+    """.split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +88,8 @@ class LoadOptions:
             raise TypeError(f"track must be an index or a language, not {self.track!r}")
         if self.format is not None and not isinstance(self.format, str | RawPCM):
             raise TypeError(f"format must be the name of an FFmpeg demuxer or a RawPCM, not {self.format!r}")
+        if isinstance(self.format, str) and self.format not in CONTAINERS:
+            raise ValueError(f"format must be one of {', '.join(CONTAINERS)}, not {self.format!r}")
         if self.on_damage not in ("raise", "conceal"):
             raise ValueError(f"on_damage must be 'raise' or 'conceal', not {self.on_damage!r}")
         if self.max_seconds is not None and not (math.isfinite(self.max_seconds) and self.max_seconds > 0):
