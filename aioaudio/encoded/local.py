@@ -1,0 +1,62 @@
+"""Files of the file system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+from aioaudio.encoded.access import OpenDescriptor
+from aioaudio.encoded.descriptor import Descriptor
+from aioaudio.encoded.faults import reading, source_error
+from aioaudio.errors import FetchError, SourceNotFound
+
+__all__ = ["LocalFile", "NotRegularFile", "OpenLocalFile"]
+
+
+class NotRegularFile(FetchError):
+    """A path names a FIFO or a device, which cannot be read at a position: its bytes must be fetched first."""
+
+
+class OpenLocalFile(OpenDescriptor):
+    """An open `LocalFile`."""
+
+
+class LocalFile:
+    """A regular file of the file system, opened anew for each decode; the page cache is its buffer."""
+
+    __slots__ = ("name", "path")
+
+    def __init__(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+        self.path = os.fspath(path)
+        self.name = os.fsdecode(self.path)
+
+    def __repr__(self) -> str:
+        return f"LocalFile({self.name!r})"
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[OpenLocalFile]:
+        """Open for one decode. Raises SourceError, NotRegularFile among them."""
+        descriptor = self._open_descriptor()
+        try:
+            with reading(self.name):
+                size = os.fstat(descriptor.fd).st_size
+            yield OpenLocalFile(descriptor, size, self.path, self.name)
+        finally:
+            descriptor.close()
+
+    def _open_descriptor(self) -> Descriptor:
+        try:
+            # Asked before opening: a FIFO's writer would notice that, and a device might act on it.
+            mode = os.stat(self.path).st_mode
+            if stat.S_ISREG(mode):
+                return Descriptor(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK))
+        except OSError as error:
+            raise source_error(error, self.name) from error
+        except ValueError as error:  # a NUL in the name, or what the file system cannot spell
+            raise SourceNotFound(f"no such file: {error}", source=self.name) from error
+        if stat.S_ISDIR(mode):
+            raise source_error(IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)), self.name)
+        raise NotRegularFile("is not a regular file", source=self.name)
