@@ -1,0 +1,89 @@
+"""The I/O thread: an event loop of its own that nobody else can block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from aioaudio.errors import ClosedError
+from aioaudio.workers.pool import Thread
+
+_new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+with contextlib.suppress(ImportError):
+    import uvloop
+
+    _new_event_loop = uvloop.new_event_loop
+
+__all__ = ["IOThread"]
+
+T = TypeVar("T")
+
+
+class IOThread:
+    """A thread that runs an event loop (uvloop where it is installed) until it is closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closed = False
+        self._pid = os.getpid()
+        # For what a loop gives to its executor, such as looking up host names; our own, so that it can be joined.
+        self._executor = ThreadPoolExecutor(thread_name_prefix="aioaudio-io")
+        self.loop = _new_event_loop()
+        self.loop.set_default_executor(self._executor)
+        self.thread = Thread(self._serve, "aioaudio-io")
+        self.thread.start()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run `coroutine` on this thread's loop; may be called from any thread.
+
+        Cancelling the future cancels the coroutine. Raises ClosedError after `close()`, as does the future of a
+        coroutine that `close()` has interrupted.
+        """
+        with self._lock:
+            if self._closed:
+                coroutine.close()
+                raise ClosedError("used after aclose()")
+            return asyncio.run_coroutine_threadsafe(self._guard(coroutine), self.loop)
+
+    def close(self) -> None:
+        """Cancel what runs and end the thread; does not wait for it."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self.retire()
+
+    def retire(self) -> None:
+        """End the thread. Takes no lock, so that a finalizer may call it."""
+        if os.getpid() == self._pid:  # in a fork's child, the wake-up would reach the parent's loop
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self.loop.stop)
+
+    async def _guard(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await coroutine
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            # The caller who awaits the future was not cancelled, so it must not see a cancellation.
+            if self._closed and task is not None and task.cancelling() == 1:
+                raise ClosedError("closed by aclose()") from None
+            raise
+
+    def _serve(self) -> None:
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self._finish())
+        finally:
+            self._executor.shutdown(cancel_futures=True)
+            self.loop.close()
+
+    async def _finish(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.loop.shutdown_asyncgens()
