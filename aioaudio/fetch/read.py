@@ -1,0 +1,274 @@
+"""Reading each kind of source into an `Encoded`.
+
+What blocks runs as one job in a read thread, whatever its number of blocks; what is awaited runs on the caller's own
+loop, which goes to a thread only with whole blocks. A cancelled or timed out await ends at once. A thread that is at
+work then ends with the read that it is in; an async generator is closed, the caller's files never are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import io
+import os
+import stat
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from aioaudio.encoded import (
+    Descriptor,
+    Encoded,
+    EncodedWriter,
+    LocalFile,
+    NotRegularFile,
+    byte_view,
+    limit_error,
+    reading,
+)
+from aioaudio.errors import AudioTimeout
+from aioaudio.fetch.sources import AsyncChunks, AsyncFile, BlockingFile, Memory, Resolved, resolve
+from aioaudio.fetch.warm import StopFlag, warm
+
+__all__ = ["ReadWorkers", "fetch", "warm_up"]
+
+_BLOCK_BYTES = 1024 * 1024
+
+# Copied on the event loop; more goes to a thread.
+_INLINE_BYTES = 256 * 1024
+
+T = TypeVar("T")
+
+
+class ReadWorkers(Protocol):
+    """Who runs blocking calls."""
+
+    async def read(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run `function(*args)` in a read thread. Cancelled, it ends at once; the function may yet run."""
+        ...
+
+
+async def fetch(
+    source: Any, workers: ReadWorkers, *, max_bytes: int | None = None, timeout: float | None = None
+) -> Encoded:
+    """Read all of a source: a path from its start, a file-like object from where it stands.
+
+    `source` may be what `resolve` has made of it. A view of the caller's memory, which forbids to resize a bytearray,
+    is released at the end, also by an error.
+
+    `timeout` counts in seconds from when the reading begins, not while it waits for a thread. Raises TypeError and
+    ValueError for what is no source, SourceError where reading fails, LimitError as soon as more than `max_bytes` have
+    come, and AudioTimeout. An OSError of the source becomes a SourceError, its other exceptions come as they are.
+    """
+    resolved = resolve(source)
+    with resolved.view if isinstance(resolved, Memory) else contextlib.nullcontext():
+        at_hand = _at_hand(resolved)
+        if at_hand is not None:
+            if max_bytes is not None and at_hand.num_bytes > max_bytes:
+                raise limit_error(max_bytes, at_hand.name)
+            return at_hand
+        async with _time_limit(resolved.name, timeout) as begin:
+            if isinstance(resolved, AsyncChunks | AsyncFile):
+                begin()
+                blocks = _awaited(resolved)
+            else:
+                read = await _in_thread(workers, begin, _read, resolved, max_bytes)
+                if isinstance(read, Encoded):
+                    return read
+                blocks = read
+            return await _collect(blocks, resolved.name, workers, max_bytes)
+
+
+async def warm_up(file: LocalFile, workers: ReadWorkers, *, timeout: float | None = None) -> None:
+    """`warm` in a read thread, which stops soon once this is cancelled or timed out. Raises AudioTimeout, too."""
+    async with _time_limit(file.name, timeout) as begin:
+        await _in_thread(workers, begin, warm, file)
+
+
+def _at_hand(resolved: Resolved) -> Encoded | None:
+    """What needs no thread: bytes that need not be copied, or are few and surely in memory."""
+    match resolved:
+        case Encoded():
+            return resolved
+        case Memory(view, name) if isinstance(view.obj, bytearray) and len(view) <= _INLINE_BYTES:
+            return Encoded(view, name=name)
+        case BlockingFile(file, name) if type(file) is io.BytesIO:
+            # From the start, BytesIO gives out the bytes that it has.
+            if file.tell() == 0 or len(file.getbuffer()) - file.tell() <= _INLINE_BYTES:
+                return Encoded(file.read(), name=name)
+    return None
+
+
+# In a read thread
+
+
+def _read(
+    resolved: LocalFile | Memory | BlockingFile, max_bytes: int | None, stop: StopFlag
+) -> Encoded | AsyncIterator[Any]:
+    """All of a source, or its blocks where they turn out to be for the event loop."""
+    name = resolved.name
+    with reading(name):
+        match resolved:
+            case Memory(view):
+                blocks = (view[start : start + _BLOCK_BYTES] for start in range(0, len(view), _BLOCK_BYTES))
+                return _gather(blocks, name, max_bytes, stop)
+            case BlockingFile(file):
+                first = file.read(_BLOCK_BYTES)
+                if inspect.iscoroutine(first):
+                    first.close()  # nothing of it has run; left over by a cancellation, it would warn
+                    return _await_blocks(file.read, None, name)
+                if inspect.isawaitable(first):
+                    return _await_blocks(file.read, first, name)
+                return _gather(_read_blocks(file.read, first, name), name, max_bytes, stop)
+            case LocalFile():
+                return _read_path(resolved, max_bytes, stop)
+
+
+def _read_path(file: LocalFile, max_bytes: int | None, stop: StopFlag) -> Encoded | AsyncIterator[Any]:
+    with contextlib.ExitStack() as stack:
+        try:
+            fd = stack.enter_context(file.open()).fd
+        except NotRegularFile:
+            descriptor = Descriptor(os.open(file.path, os.O_RDONLY | os.O_NONBLOCK))
+            fd = descriptor.fd
+            if stat.S_ISFIFO(os.fstat(fd).st_mode):
+                return _await_fifo(descriptor)
+            stack.callback(descriptor.close)
+        blocks = _read_blocks(lambda size: os.read(fd, size), os.read(fd, _BLOCK_BYTES), file.name)
+        return _gather(blocks, file.name, max_bytes, stop)
+
+
+def _read_blocks(read: Callable[[int], Any], first: Any, name: str) -> Iterator[memoryview]:
+    block = _checked(first, name)
+    while block:
+        yield block
+        block = _checked(read(_BLOCK_BYTES), name)
+
+
+def _gather(blocks: Iterator[memoryview], name: str, max_bytes: int | None, stop: StopFlag) -> Encoded:
+    with EncodedWriter(name, max_bytes=max_bytes) as writer:
+        for block in blocks:
+            with block:
+                if stop.is_set:
+                    raise CancelledError
+                writer.write(block)
+        return writer.finish()
+
+
+@dataclass(slots=True)
+class _Stop:
+    is_set: bool = False
+
+
+async def _in_thread(workers: ReadWorkers, begin: Callable[[], None], function: Callable[..., T], /, *args: Any) -> T:
+    """Run `function(*args, stop)` in a read thread; `stop` is set once the result is not awaited any more."""
+    stop = _Stop()
+
+    def job() -> T:
+        if stop.is_set:
+            raise CancelledError
+        begin()
+        return function(*args, stop)
+
+    try:
+        return await workers.read(job)
+    finally:
+        stop.is_set = True
+
+
+# On the event loop
+
+
+def _awaited(source: AsyncChunks | AsyncFile) -> AsyncIterator[Any]:
+    if isinstance(source, AsyncChunks):
+        return aiter(source.chunks)
+    return _await_blocks(source.read, None, source.name)
+
+
+async def _await_blocks(
+    read: Callable[[int], Awaitable[Any]], first: Awaitable[Any] | None, name: str
+) -> AsyncIterator[Any]:
+    block = await (read(_BLOCK_BYTES) if first is None else first)
+    while _checked(block, name):
+        yield block
+        block = await read(_BLOCK_BYTES)
+
+
+async def _await_fifo(descriptor: Descriptor) -> AsyncIterator[bytes]:
+    """The blocks of a FIFO, whose writer may be silent or missing for ever: no thread waits for it."""
+    loop = asyncio.get_running_loop()
+    try:
+        while True:
+            ready = asyncio.Event()
+            loop.add_reader(descriptor.fd, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(descriptor.fd)
+            with contextlib.suppress(BlockingIOError):  # another reader was faster
+                block = os.read(descriptor.fd, _BLOCK_BYTES)
+                if not block:
+                    return
+                yield block
+    finally:
+        descriptor.close()
+
+
+async def _collect(blocks: AsyncIterator[Any], name: str, workers: ReadWorkers, max_bytes: int | None) -> Encoded:
+    with EncodedWriter(name, max_bytes=max_bytes) as writer, reading(name):
+        async with _closing(blocks):
+            async for block in blocks:
+                with _checked(block, name) as view:
+                    if writer.fits(len(view)):
+                        writer.write(view)
+                    else:
+                        await workers.read(writer.write, view)
+        return writer.finish() if writer.is_in_memory else await workers.read(writer.finish)
+
+
+@contextlib.asynccontextmanager
+async def _closing(blocks: AsyncIterator[Any]) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        if isinstance(blocks, AsyncGenerator):
+            await blocks.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _time_limit(name: str, seconds: float | None) -> AsyncIterator[Callable[[], None]]:
+    """Raises AudioTimeout `seconds` after what it gives is called, which any thread may do."""
+    if seconds is None:
+        yield lambda: None
+        return
+    loop = asyncio.get_running_loop()
+    scope = asyncio.timeout(None)
+    is_open = True
+
+    def start() -> None:
+        if is_open:
+            scope.reschedule(loop.time() + seconds)
+
+    def begin() -> None:
+        loop.call_soon_threadsafe(start)
+
+    try:
+        async with scope:
+            yield begin
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise AudioTimeout(f"not read within timeout={seconds} seconds", source=name) from error
+    finally:
+        is_open = False
+
+
+def _checked(block: Any, name: str) -> memoryview:
+    if isinstance(block, str):
+        raise TypeError(f"{name} gives str, not bytes: open it in binary mode")
+    try:
+        return byte_view(block)
+    except TypeError as error:
+        raise TypeError(f"{name} must give bytes, not {type(block).__name__}") from error
