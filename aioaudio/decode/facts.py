@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aioaudio.audio import Damage
+from aioaudio.options import SAMPLE_FORMATS
 
 __all__ = ["Facts", "Pcm"]
 
@@ -20,6 +21,11 @@ class Pcm:
     offset: int
     num_bits: int
 
+    @property
+    def bytes_per_sample(self) -> int:
+        """Bytes of one sample of one channel."""
+        return SAMPLE_FORMATS[self.sample_format]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
@@ -27,11 +33,14 @@ class Facts:
 
     `container` and `codec` are FFmpeg's names. `channel_layout` is FFmpeg's name, None where the file does not say.
     `num_samples` is the length that the header promises, after the encoder's delay and padding are trimmed, None
-    where it promises none; `slack` is by how many samples the decoder may come out longer (they are cut) without the
-    promise being wrong. `frame_samples` is the length of the longest codec frame. `preroll_seconds` is how far before
-    a position decoding must begin to be right there, None where seeking is not exact. `pcm` is set for plain PCM.
-    `pieces` are byte ranges `[start, stop)` that must be decoded each for itself and joined, None for the file as it
-    stands. `damage` is what the header alone proves. `md5` is the digest of the samples at `bits_per_sample`.
+    where it promises none; `leading_samples` is how many the decoder gives before the first of these, and `slack`
+    how many it may give behind the last, without the promise being wrong: both are dropped. Where it is
+    `untrimmed`, that holds with FFmpeg's own trimming turned off, since it would cut the wrong place.
+    `frame_samples` is the length of the longest codec frame. `preroll_seconds` is how far before a position
+    decoding must begin to be right there, None where seeking is not exact. `pcm` is set for plain PCM. `pieces` are
+    byte ranges `[start, stop)` that must be decoded each for itself and joined, None for the file as it stands.
+    `demuxer_options` are what FFmpeg's demuxer must be told. `damage` is what the header alone proves. `md5` is the
+    digest of the samples at `bits_per_sample`.
     """
 
     container: str
@@ -41,10 +50,13 @@ class Facts:
     channel_layout: str | None = None
     bits_per_sample: int | None = None
     num_samples: int | None = None
+    leading_samples: int = 0
     slack: int = 0
+    untrimmed: bool = False
     frame_samples: int = 1
     preroll_seconds: float | None = None
     pcm: Pcm | None = None
     pieces: tuple[tuple[int, int], ...] | None = None
+    demuxer_options: tuple[tuple[str, str], ...] = ()
     damage: tuple[Damage, ...] = ()
     md5: bytes | None = None
