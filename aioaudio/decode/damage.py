@@ -1,0 +1,89 @@
+"""What FFmpeg's messages and the counts of samples say about damage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aioaudio.audio import Damage
+from aioaudio.decode.facts import Facts
+from aioaudio.ffmpeg import LogMessage
+
+__all__ = ["Failure", "about_audio", "assess", "is_loss"]
+
+_MAX_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A packet that FFmpeg complained of: the samples decoded before it and with it, and how it begins."""
+
+    before: int
+    after: int
+    message: str
+    head: bytes = b""
+
+
+def is_loss(damage: Damage) -> bool:
+    """Whether samples are missing or wrong; junk beside them is not."""
+    return damage.kind != "junk"
+
+
+def about_audio(messages: list[LogMessage], codec: str, container: str) -> list[str]:
+    """The messages of this codec and container. Pictures and tags beside the audio log under other names."""
+    return [
+        text.strip()
+        for _, logger, text in messages
+        # One bit too many read from the last packet: FFmpeg says so of many clean Vorbis files, and drops nothing.
+        if logger in (codec, container) and not (codec == "vorbis" and "Overread" in text)
+    ]
+
+
+def assess(failures: list[Failure], facts: Facts, num_samples: int, *, whole: bool) -> tuple[Damage, ...]:
+    """What `failures` mean once `num_samples` have been decoded; `whole` if that was up to the end of the file."""
+    promised = facts.num_samples
+    complete = promised is not None and num_samples >= promised
+    damage = [*facts.damage]
+    for failure in failures:
+        at_end = whole and failure.after == num_samples
+        damage.append(
+            _judge(failure, facts, complete=complete and at_end, last=at_end and failure.before == num_samples)
+        )
+    # The encoder's count may be off by a frame where it pads; elsewhere it is exact.
+    tolerance = facts.frame_samples if facts.slack else 0
+    if whole and promised is not None and num_samples < promised - tolerance and not _has(damage, "truncated"):
+        at_seconds = num_samples / facts.sample_rate
+        damage.append(Damage(at_seconds, "truncated", f"holds {num_samples} of the {promised} samples it promises"))
+    return _merged(damage)
+
+
+def _judge(failure: Failure, facts: Facts, *, complete: bool, last: bool) -> Damage:
+    """`complete` if the failure is at the end and all samples are there, `last` if none came after it."""
+    at_seconds = failure.before / facts.sample_rate
+    if "CRC" in failure.message:
+        # The frame is one of those between here and the next packet.
+        return Damage(at_seconds, "checksum", "what is encoded does not match its checksum")
+    if complete or (last and facts.codec.startswith("mp") and not _is_frame_start(failure.head)):
+        end_seconds = failure.after / facts.sample_rate
+        return Damage(end_seconds, "junk", f"bytes after the end that are no audio ({failure.message})")
+    if failure.before <= facts.frame_samples and "invalid new backstep" in failure.message:
+        return Damage(at_seconds, "junk", "cut from a stream: its first frame leans on bytes that are not here")
+    if last and facts.container != "flac":
+        return Damage(at_seconds, "truncated", f"the last frame is cut off ({failure.message})")
+    return Damage(at_seconds, "undecodable", failure.message)
+
+
+def _is_frame_start(head: bytes) -> bool:
+    """Whether an MPEG audio frame begins with `head`."""
+    return len(head) >= 2 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0
+
+
+def _has(damage: list[Damage], kind: str) -> bool:
+    return any(item.kind == kind for item in damage)
+
+
+def _merged(damage: list[Damage]) -> tuple[Damage, ...]:
+    """One entry for each place and kind: a broken stretch fails packet by packet."""
+    merged: dict[tuple[float | None, str], Damage] = {}
+    for item in damage:
+        merged.setdefault((item.at_seconds, item.kind), item)
+    return tuple(merged.values())[:_MAX_LISTED]

@@ -1,0 +1,280 @@
+"""Decoding a group of jobs: which engine serves each, and what the results say.
+
+    prepare   open the bytes, read the facts, plan            each job for itself
+    wav       plain PCM at its own rate                       at once
+    graph     the rest, all in one call                       those that it is not sure of: once more alone
+    frames    what the graph does not serve, or is not sure of
+
+A job that fails hurts no other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec, TypeVar
+
+import torch
+
+from aioaudio.audio import Audio, Damage
+from aioaudio.decode import wav
+from aioaudio.decode.damage import is_loss
+from aioaudio.decode.frames import FrameDecode, decode_frames
+from aioaudio.decode.graph import Member, Outcome, decode_members
+from aioaudio.decode.job import DecodeJob, StopFlag, Stopped
+from aioaudio.decode.mix import remix
+from aioaudio.decode.plan import result_range
+from aioaudio.decode.prepare import Task, prepare
+from aioaudio.decode.resample import resample
+from aioaudio.decode.samples import assemble, working_dtype
+from aioaudio.errors import AudioError, AudioTimeout, DamagedAudioError, LimitError
+from aioaudio.options import LoadOptions
+
+__all__ = ["count_samples", "decode_group"]
+
+# The graph fails on these from their first frame on: their decoders settle the sample format later than amovie asks.
+_FRAMES_ONLY = {"mp1", "mp1float", "mp2", "mp2float", "tta", "speex", "libspeex", "tak"}
+
+# What can be checked, and how: FLAC by its MD5 and frame checksums, Ogg by page, WavPack by block.
+_CHECKED_CODECS = {"flac", "wavpack"}
+_CHECKED_CONTAINERS = {"flac", "ogg", "wv"}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Result:
+    """What an engine made of a task: blocks (num_channels, n) of the result in float, before the last conversion, or
+    the waveform itself where the engine has written it. `sample_rate` is that of the result, for which the decoder's
+    word goes before the header's."""
+
+    sample_rate: int
+    blocks: deque[torch.Tensor] = field(default_factory=deque)
+    waveform: torch.Tensor | None = None
+    damage: tuple[Damage, ...] = ()
+    verified: str | None = None
+
+
+def decode_group(jobs: Sequence[DecodeJob], stops: Sequence[StopFlag]) -> list[Audio | Exception]:
+    """Decode `jobs`, one result or error for each. Blocks; call it in a decode worker."""
+    answers: list[Audio | Exception] = [Stopped()] * len(jobs)
+    in_graph: dict[int, Task] = {}
+    with contextlib.ExitStack() as files:
+        for i, (job, stop) in enumerate(zip(jobs, stops, strict=True)):
+            task = _guarded(job, prepare, job, stop, files)
+            if isinstance(task, Exception):
+                answers[i] = task
+            elif _graph_serves(task):
+                in_graph[i] = task
+            else:
+                answers[i] = _guarded(job, _decode_alone, task)
+        if in_graph:
+            tasks = in_graph.values()
+            outcomes = decode_members([_member(task) for task in tasks], [task.stop for task in tasks])
+            alone = len(in_graph) == 1
+            for (i, task), outcome in zip(in_graph.items(), outcomes, strict=True):
+                answers[i] = _guarded(jobs[i], _settle, task, outcome, alone)
+    return answers
+
+
+def _guarded(job: DecodeJob, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T | Exception:
+    """What `function` returns or raises; an error that does not name its source yet is given the job's."""
+    try:
+        return function(*args, **kwargs)
+    except AudioError as error:
+        if error.source is None:
+            error.source = job.file.name
+        return error
+    except ValueError as error:
+        return ValueError(f"{job.file.name}: {error}")
+    except Exception as error:
+        return error
+
+
+def _graph_serves(task: Task) -> bool:
+    if task.facts.pcm is not None:
+        return task.plan.resampling is not None and not _is_empty(task)
+    return not (
+        task.facts.codec in _FRAMES_ONLY
+        or len(task.pieces) > 1
+        or task.facts.untrimmed
+        or _is_empty(task)
+        or any(is_loss(item) and _concerns(item, task.options) for item in task.facts.damage)
+        or (task.options.verify and _can_verify(task))
+    )
+
+
+def _can_verify(task: Task) -> bool:
+    return task.facts.codec in _CHECKED_CODECS or task.facts.container in _CHECKED_CONTAINERS
+
+
+def _is_empty(task: Task) -> bool:
+    """Whether the range asked for holds no sample, whatever the file holds."""
+    start, stop = result_range(task.options, task.plan.sample_rate)
+    return stop is not None and stop <= start
+
+
+def _num_channels(task: Task) -> int:
+    """Channels of the result, by the header."""
+    return task.facts.num_channels if task.matrix is None else len(task.matrix)
+
+
+def _decode_alone(task: Task) -> Audio:
+    """By the engine that serves what the graph does not."""
+    return _audio(task, _decode_generally(task))
+
+
+def _decode_generally(task: Task) -> _Result:
+    if _is_empty(task):
+        nothing = torch.zeros((_num_channels(task), 0), dtype=working_dtype(task.options.dtype))
+        return _Result(task.plan.sample_rate, deque([nothing]))
+    if task.facts.pcm is None:
+        return _decode_frames(task)
+    return _decode_pcm(task)
+
+
+def _decode_pcm(task: Task) -> _Result:
+    start, stop = task.plan.start, task.facts.num_samples if task.plan.stop is None else task.plan.stop
+    assert stop is not None
+    if task.plan.resampling is None:
+        waveform = wav.decode(task.file, task.facts, start, stop, task.options)
+        return _Result(task.plan.sample_rate, waveform=waveform, damage=task.facts.damage)
+    plain = LoadOptions(dtype=working_dtype(task.options.dtype))
+    samples = wav.decode(task.file, task.facts, start, stop, plain)
+    return _Result(task.plan.sample_rate, deque([_finished(task, samples)]), damage=task.facts.damage)
+
+
+def _decode_frames(task: Task) -> _Result:
+    decoded = decode_frames(_frame_decode(task), task.stop)
+    task = replace(task, facts=decoded.facts, plan=decoded.plan)
+    samples = _finished(task, decoded.samples)
+    return _Result(task.plan.sample_rate, deque([samples]), damage=decoded.damage, verified=decoded.verified)
+
+
+def _frame_decode(task: Task, *, count_only: bool = False) -> FrameDecode:
+    return FrameDecode(
+        pieces=task.pieces,
+        name=task.name,
+        facts=task.facts,
+        options=task.options,
+        dtype=working_dtype(task.options.dtype),
+        demuxer=task.demuxer,
+        stream_index=task.stream_index,
+        count_only=count_only,
+    )
+
+
+def _finished(task: Task, samples: torch.Tensor) -> torch.Tensor:
+    """Source samples mixed, resampled and cut to the result, as the graph does on its way."""
+    samples = remix(samples, task.facts.channel_layout, task.options)
+    plan = task.plan
+    if plan.resampling is not None:
+        samples = resample(samples, plan.resampling)
+    return samples[:, plan.skip : None if plan.keep is None else plan.skip + plan.keep]
+
+
+def _member(task: Task, *, count_only: bool = False) -> Member:
+    return Member(
+        path=task.pieces[0].path if task.pieces else task.file.ffmpeg_path(),
+        facts=task.facts,
+        plan=task.plan,
+        matrix=task.matrix,
+        double=working_dtype(task.options.dtype) == torch.float64,
+        stream_index=task.stream_index,
+        demuxer=task.demuxer,
+        origin=task.origin,
+        limit=None if task.limit is None else task.limit + 1,
+        count_only=count_only,
+    )
+
+
+def _settle(task: Task, outcome: Outcome, alone: bool) -> Audio:
+    """The graph's result where it is sure; else the member alone, and then the general engine."""
+    _check_stop(task)
+    if not _is_sure(task, outcome) and not alone:
+        (outcome,) = decode_members([_member(task)], [task.stop])
+        _check_stop(task)
+    if not _is_sure(task, outcome):
+        return _decode_alone(task)
+    if task.limit is not None and outcome.num_samples > task.limit:
+        raise LimitError(f"has more than max_seconds={task.options.max_seconds} seconds", source=task.name)
+    return _audio(task, _Result(task.plan.sample_rate, outcome.blocks, damage=task.facts.damage))
+
+
+def _check_stop(task: Task) -> None:
+    if task.stop.is_set:
+        raise Stopped
+    if task.stop.deadline is not None and time.monotonic() > task.stop.deadline:
+        raise AudioTimeout("was not decoded within its timeout", source=task.name)
+
+
+def _is_sure(task: Task, outcome: Outcome) -> bool:
+    """Whether nothing was suspicious and as many samples came as the header promises."""
+    if not outcome.clean:
+        return False
+    promised, resampling = task.facts.num_samples, task.plan.resampling
+    if promised is None:
+        # Nothing came, or a clip so short that resampling would have lost some of it.
+        shortest = 0 if resampling is None else resampling.whole_length(resampling.shortest)
+        return outcome.num_samples > shortest
+    expected = task.plan.length_of(promised)
+    if task.limit is not None and outcome.num_samples > task.limit:
+        return True
+    return outcome.num_samples >= expected - (resampling is not None)
+
+
+def _audio(task: Task, result: _Result) -> Audio:
+    options, rate = task.options, result.sample_rate
+    waveform = result.waveform
+    if waveform is None:
+        num_channels = result.blocks[0].shape[0] if result.blocks else _num_channels(task)
+        waveform = assemble(result.blocks, num_channels, options)
+    damage = tuple(item for item in result.damage if _concerns(item, options))
+    audio = Audio(
+        waveform,
+        rate,
+        start_seconds=result_range(options, rate)[0] / rate,
+        source=task.name,
+        damage=damage,
+        verified=result.verified,  # type: ignore[arg-type]
+    )
+    losses = [item for item in damage if is_loss(item)]
+    if losses and options.on_damage == "raise":
+        raise DamagedAudioError(_summary(losses), source=task.name, audio=audio, damage=damage)
+    return audio
+
+
+def _concerns(damage: Damage, options: LoadOptions) -> bool:
+    """Whether damage may touch the range asked for: not if it begins behind it. What is missing before it shifts it."""
+    return options.stop_seconds is None or damage.at_seconds is None or damage.at_seconds < options.stop_seconds
+
+
+def _summary(losses: list[Damage]) -> str:
+    first = losses[0]
+    place = "" if first.at_seconds is None else f" at {first.at_seconds:.3f} s"
+    more = f", and {len(losses) - 1} more" if len(losses) > 1 else ""
+    return f"is damaged: {first.kind}{place} ({first.message}){more}"
+
+
+def count_samples(job: DecodeJob, stop: StopFlag) -> int:
+    """Count the samples of a whole source at its own rate, keeping none of them. Raises AudioError.
+
+    Damage counts as `on_damage="conceal"` does.
+    """
+    with contextlib.ExitStack() as files:
+        task = prepare(job, stop, files)
+        if task.facts.pcm is not None:
+            assert task.facts.num_samples is not None
+            pcm_bytes = task.file.size - task.facts.pcm.offset
+            present = pcm_bytes // (task.facts.pcm.bytes_per_sample * task.facts.num_channels)
+            return min(task.facts.num_samples, max(0, present))
+        if _graph_serves(task):
+            (outcome,) = decode_members([_member(task, count_only=True)], [stop])
+            if _is_sure(task, outcome):
+                return outcome.num_samples
+        decoded = decode_frames(_frame_decode(task, count_only=True), stop)
+        return decoded.plan.length_of(decoded.num_samples)

@@ -1,0 +1,136 @@
+"""Which samples of the source make up a result, and how they are reached. Arithmetic only: nothing is opened here.
+
+Positions are counted in samples from the first one after the encoder's delay. A range of the result at rate `out` is
+`[round(start_seconds * out), round(stop_seconds * out))`, half up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from aioaudio.decode.facts import Facts
+from aioaudio.options import LoadOptions
+
+__all__ = ["Plan", "Resampling", "make_plan", "result_range"]
+
+# Below this offset, decoding from the start and dropping is at least as quick as a seek with its pre-roll and probe.
+_MIN_SEEK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """From rate `source` to rate `target`, with the reach of swresample's filter (libswresample/resample.c: a windowed
+    sinc of 32 taps, stretched when the rate falls, cut off at 0.97)."""
+
+    source: int
+    target: int
+
+    @property
+    def filter_length(self) -> int:
+        """Source samples under the filter."""
+        return math.ceil(32 / (min(1.0, self.target / self.source) * 0.97))
+
+    @property
+    def shortest(self) -> int:
+        """Source samples below which swresample loses some, one by rounding or all: shorter clips are padded first."""
+        return max(2 * self.filter_length, 501)
+
+    def whole_length(self, num_samples: int) -> int:
+        """Length of a whole of `num_samples`; swresample may give one less."""
+        return -(-num_samples * self.target // self.source)
+
+    def source_range(self, start: int, stop: int | None) -> tuple[int, int | None, int]:
+        """Where in the source to begin and end for `[start, stop)` of the result, and how many results to drop.
+
+        Beginning at a multiple of the reduced source rate keeps the filter's phase, so that the samples equal those
+        of the whole to the bit.
+        """
+        divisor = math.gcd(self.source, self.target)
+        up, down = self.target // divisor, self.source // divisor
+        half = -(-self.filter_length // 2) + 1
+        # Two more lengths than the filter's reach, or a range near the end would be too short for swresample.
+        blocks = max(0, (start * self.source // self.target - half - self.shortest) // down)
+        source_start, skip = blocks * down, start - blocks * up
+        if stop is None:
+            return source_start, None, skip
+        source_stop = -(-stop * self.source // self.target) + half
+        return source_start, max(source_stop, source_start + self.shortest), skip
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Source samples `[start, stop)` (None: to the end) are decoded, resampled, and `[skip, skip + keep)` of that is
+    the result. `seek_seconds` is where decoding begins, None for the start of the file. `pad` are zeros appended
+    before resampling, so that a short clip keeps its length."""
+
+    sample_rate: int
+    start: int
+    stop: int | None
+    skip: int = 0
+    keep: int | None = None
+    resampling: Resampling | None = None
+    seek_seconds: float | None = None
+    pad: int = 0
+
+    def length_of(self, num_samples: int) -> int:
+        """Length of the result for a source of `num_samples`; with resampling, one less is right as well."""
+        stop = num_samples if self.stop is None else min(self.stop, num_samples)
+        length = max(0, stop - self.start)
+        if self.resampling is not None:
+            length = max(0, self.resampling.whole_length(length) - self.skip)
+        return length if self.keep is None else min(self.keep, length)
+
+
+def result_range(options: LoadOptions, sample_rate: int) -> tuple[int, int | None]:
+    """The range that is asked for, in samples of the result at `sample_rate`."""
+    start = math.floor(options.start_seconds * sample_rate + 0.5)
+    stop = None if options.stop_seconds is None else math.floor(options.stop_seconds * sample_rate + 0.5)
+    return start, stop
+
+
+def make_plan(facts: Facts, options: LoadOptions) -> Plan:
+    """How to get what `options` ask for from a source with these `facts`."""
+    source_rate = facts.sample_rate
+    rate = options.sample_rate or source_rate
+    start, stop = result_range(options, rate)
+    end = facts.num_samples if facts.slack else None
+    if rate == source_rate:
+        stop = _earlier(stop, end)
+        return Plan(rate, start, stop, seek_seconds=_seek(facts, start))
+    resampling = Resampling(source_rate, rate)
+    if facts.num_samples is not None and facts.num_samples < resampling.shortest:
+        whole = resampling.whole_length(facts.num_samples)
+        keep = max(0, (whole if stop is None else min(stop, whole)) - start)
+        return Plan(
+            rate, 0, facts.num_samples, skip=start, keep=keep, resampling=resampling, pad=2 * resampling.shortest
+        )
+    source_start, source_stop, skip = resampling.source_range(start, stop)
+    return Plan(
+        rate,
+        source_start,
+        _earlier(source_stop, end),
+        skip=skip,
+        keep=None if stop is None else stop - start,
+        resampling=resampling,
+        seek_seconds=_seek(facts, source_start),
+    )
+
+
+def _earlier(stop: int | None, end: int | None) -> int | None:
+    if stop is None or end is None:
+        return end if stop is None else stop
+    return min(stop, end)
+
+
+def _seek(facts: Facts, start: int) -> float | None:
+    """Where to seek to for source sample `start`, None to decode from the beginning."""
+    if facts.preroll_seconds is None or facts.pcm is not None or start < _MIN_SEEK_SECONDS * facts.sample_rate:
+        return None
+    seconds = start / facts.sample_rate - facts.preroll_seconds
+    if facts.num_samples is not None:
+        # A seek into the last blocks of a FLAC file fails.
+        last = facts.num_samples / facts.sample_rate - 5 * facts.frame_samples / facts.sample_rate
+        seconds = min(seconds, last)
+    seconds = math.floor(seconds * 1e6) / 1e6
+    return seconds if seconds > 0 else None

@@ -1,0 +1,169 @@
+"""From a job to a plan: open the bytes, read the facts, check what can be checked before anything is decoded."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+
+from aioaudio.audio import Damage
+from aioaudio.decode.describe import looks_like
+from aioaudio.decode.facts import Facts, Pcm
+from aioaudio.decode.headers import mp4, read_facts
+from aioaudio.decode.job import DecodeJob, StopFlag
+from aioaudio.decode.mix import Matrix, channel_matrix
+from aioaudio.decode.plan import Plan, make_plan
+from aioaudio.decode.probe import MP4_NAMES, first_timestamp, probe
+from aioaudio.encoded import Encoded, OpenBytes
+from aioaudio.errors import CorruptAudioError, LimitError
+from aioaudio.options import SAMPLE_FORMATS, LoadOptions, RawPCM
+
+__all__ = ["Piece", "Task", "prepare", "read_facts_of"]
+
+_HEAD_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file for FFmpeg: a whole source, or a stretch of one that is decoded for itself. `facts` are its own."""
+
+    path: str | bytes
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A job that has been opened and planned. `pieces` are what FFmpeg opens, one after another as one track;
+    `origin` is the timestamp of the first sample, where a seek needs it; `limit` is how many samples are allowed."""
+
+    job: DecodeJob
+    stop: StopFlag
+    file: OpenBytes
+    pieces: tuple[Piece, ...]
+    facts: Facts
+    plan: Plan
+    matrix: Matrix | None
+    stream_index: int | None
+    demuxer: str | None
+    origin: int
+    limit: int | None
+
+    @property
+    def name(self) -> str:
+        return self.job.file.name
+
+    @property
+    def options(self) -> LoadOptions:
+        return self.job.options
+
+
+def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack) -> Task:
+    """Open and plan `job`; `files` keeps its bytes open. Raises AudioError, and ValueError for options that do not fit.
+
+    Raises LimitError where the header alone shows that a limit is passed.
+    """
+    options = job.options
+    file = files.enter_context(job.file.open())
+    if options.max_bytes is not None and file.size > options.max_bytes:
+        raise LimitError(f"has {file.size} bytes, more than max_bytes={options.max_bytes}", source=job.file.name)
+    if job.admit is not None:
+        job.admit(file)
+    facts, stream_index, demuxer = read_facts_of(job, file)
+    if facts.sample_rate <= 0 or facts.num_channels <= 0:
+        raise CorruptAudioError(f"claims {facts.num_channels} channels at {facts.sample_rate} Hz", source=job.file.name)
+    plan = make_plan(facts, options)
+    pieces = _pieces(file, facts, files)
+    return Task(
+        job=job,
+        stop=stop,
+        file=file,
+        pieces=pieces,
+        facts=facts,
+        plan=plan,
+        matrix=channel_matrix(facts.num_channels, facts.channel_layout, options),
+        stream_index=stream_index,
+        demuxer=demuxer,
+        origin=0 if plan.seek_seconds is None else _origin(pieces[0].path, job.file.name, facts, stream_index),
+        limit=_limit(job, facts, plan),
+    )
+
+
+def read_facts_of(job: DecodeJob, file: OpenBytes) -> tuple[Facts, int | None, str | None]:
+    """The facts, FFmpeg's index of the stream (None: the default one), and the demuxer (None: FFmpeg finds it)."""
+    options, name = job.options, job.file.name
+    if file.size == 0:
+        raise CorruptAudioError("is empty", source=name)
+    if isinstance(options.format, RawPCM):
+        return _raw_facts(options.format, file), None, None
+    if options.format is not None:
+        return *_probed_facts(file, name, options), options.format
+    head = file.read(_HEAD_BYTES, 0)
+    facts = read_facts(file, head) if options.track in (None, 0) else None
+    if facts is not None:
+        # Our parsers are sure of the container where FFmpeg, which guesses by score, sometimes is not.
+        return facts, None, None if facts.pcm is not None else facts.container
+    try:
+        return *_probed_facts(file, name, options), None
+    except CorruptAudioError as error:
+        raise CorruptAudioError(f"{error.message}; it looks like {looks_like(bytes(head))}", source=name) from error
+
+
+def _probed_facts(file: OpenBytes, name: str, options: LoadOptions) -> tuple[Facts, int]:
+    demuxer = options.format if isinstance(options.format, str) else None
+    probed = probe(file.ffmpeg_path(), name, demuxer=demuxer, track=options.track)
+    facts = probed.facts
+    if facts.container.split(",")[0] in MP4_NAMES:
+        lengths = mp4.track_seconds(file)
+        seconds = lengths[probed.track] if probed.track < len(lengths) else None
+        if seconds is not None:
+            # By the edit list, FFmpeg would drop whole packets at an end that is rounded to a millisecond.
+            num_samples = round(seconds * facts.sample_rate)
+            facts = replace(facts, num_samples=num_samples, demuxer_options=(("advanced_editlist", "0"),))
+    return facts, probed.stream_index
+
+
+def _raw_facts(raw: RawPCM, file: OpenBytes) -> Facts:
+    bytes_per_sample = SAMPLE_FORMATS[raw.sample_format]
+    num_samples, rest = divmod(file.size, bytes_per_sample * raw.num_channels)
+    at_seconds = num_samples / raw.sample_rate
+    cut = Damage(at_seconds, "truncated", f"ends {rest} bytes into a sample of {raw.num_channels} channels")
+    return Facts(
+        container=raw.sample_format,
+        codec=f"pcm_{raw.sample_format}",
+        sample_rate=raw.sample_rate,
+        num_channels=raw.num_channels,
+        channel_layout={1: "mono", 2: "stereo"}.get(raw.num_channels),
+        bits_per_sample=8 * bytes_per_sample,
+        num_samples=num_samples,
+        pcm=Pcm(raw.sample_format, 0, 8 * bytes_per_sample),
+        damage=(cut,) if rest else (),
+    )
+
+
+def _pieces(file: OpenBytes, facts: Facts, files: contextlib.ExitStack) -> tuple[Piece, ...]:
+    if facts.pcm is not None:
+        return ()  # the wav engine reads the file itself
+    if facts.pieces is None:
+        return (Piece(file.ffmpeg_path(), facts),)
+    pieces = []
+    for start, stop in facts.pieces:
+        piece = files.enter_context(Encoded(file.read(stop - start, start)).open())
+        own = facts if len(facts.pieces) == 1 else read_facts(piece, piece.read(_HEAD_BYTES, 0))
+        pieces.append(Piece(piece.ffmpeg_path(), own or replace(facts, num_samples=None, slack=0)))
+    return tuple(pieces)
+
+
+def _origin(path: str | bytes, name: str, facts: Facts, stream_index: int | None) -> int:
+    if facts.codec in ("flac", "wavpack"):
+        return 0
+    return first_timestamp(path, name, facts, stream_index)
+
+
+def _limit(job: DecodeJob, facts: Facts, plan: Plan) -> int | None:
+    seconds = job.options.max_seconds
+    if seconds is None:
+        return None
+    limit = int(seconds * plan.sample_rate)
+    if facts.num_samples is not None and plan.length_of(facts.num_samples) > limit:
+        length = plan.length_of(facts.num_samples) / plan.sample_rate
+        raise LimitError(f"has {length:.3f} seconds, more than max_seconds={seconds}", source=job.file.name)
+    return limit
