@@ -1,0 +1,60 @@
+"""Audio I/O for PyTorch programs that use asyncio: never blocks an event loop.
+
+    import aioaudio
+
+    waveform, sample_rate = await aioaudio.load("talk.mp3", sample_rate=16_000, num_channels=1)
+    talks = await asyncio.gather(*(aioaudio.load(path) for path in paths))
+
+The functions are the methods of a default `Session`; `aioaudio.sync` has the same for code without an event loop.
+"""
+
+from aioaudio import sync
+from aioaudio.api import aclose, decode, fetch, info, load, run
+from aioaudio.audio import Audio, AudioInfo, Clip, Damage, Track
+from aioaudio.encoded import Encoded
+from aioaudio.errors import (
+    AudioError,
+    AudioTimeout,
+    ClosedError,
+    CorruptAudioError,
+    DamagedAudioError,
+    FetchError,
+    LimitError,
+    SourceDenied,
+    SourceError,
+    SourceNotFound,
+    UnsupportedAudioError,
+)
+from aioaudio.options import RawPCM
+from aioaudio.report import doctor
+from aioaudio.session import Session
+
+__all__ = [
+    "Audio",
+    "AudioError",
+    "AudioInfo",
+    "AudioTimeout",
+    "Clip",
+    "ClosedError",
+    "CorruptAudioError",
+    "Damage",
+    "DamagedAudioError",
+    "Encoded",
+    "FetchError",
+    "LimitError",
+    "RawPCM",
+    "Session",
+    "SourceDenied",
+    "SourceError",
+    "SourceNotFound",
+    "Track",
+    "UnsupportedAudioError",
+    "aclose",
+    "decode",
+    "doctor",
+    "fetch",
+    "info",
+    "load",
+    "run",
+    "sync",
+]

@@ -1,0 +1,63 @@
+"""The operations as functions: the methods of the default session, and what concerns the whole process."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from aioaudio.ffmpeg import release_log
+from aioaudio.session import Session, default_session
+
+__all__ = ["aclose", "decode", "fetch", "info", "load", "run"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def without_self(method: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a method as its callers see it."""
+    signature = inspect.signature(method, eval_str=False)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def _of_default_session(
+    method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    @functools.wraps(method)
+    async def function(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await method(default_session(), *args, **kwargs)
+
+    function.__qualname__ = method.__name__
+    function.__module__ = __name__
+    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
+    return function
+
+
+load = _of_default_session(Session.load)
+info = _of_default_session(Session.info)
+fetch = _of_default_session(Session.fetch)
+decode = _of_default_session(Session.decode)
+
+
+async def aclose() -> None:
+    """Release what the default session holds: cancel what is queued, stop what runs, wait for its threads.
+
+    Puts av's log settings back as they were. The next operation makes all of it anew.
+    """
+    await default_session().aclose()
+    release_log()
+
+
+def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
+    """`asyncio.run`, on uvloop where it is installed: run `main` on a new event loop and return its result."""
+    try:
+        import uvloop
+    except ImportError:
+        new_event_loop = None
+    else:
+        new_event_loop = uvloop.new_event_loop
+    with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
+        return runner.run(main)

@@ -1,0 +1,340 @@
+"""The owner of workers, and the operations: each is short, and composes fetching, decoding and the workers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, Self, TypeVar
+
+import torch
+
+from aioaudio import decode as _decode
+from aioaudio.audio import Audio, AudioInfo, Clip
+from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
+from aioaudio.errors import ClosedError
+from aioaudio.fetch import Source, fetch, is_cached, resolve, warm_up
+from aioaudio.options import LoadOptions, RawPCM, check_timeout
+from aioaudio.workers import Workers, default_workers
+
+__all__ = ["Session", "default_session"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+# Files above this are decoded in a group of their own: the others of their group would wait for them.
+_ALONE_BYTES = 16 << 20
+
+# Of files above this a range is read by itself: reading all the rest first would take longer than any wait for a disk.
+_WARM_RANGE_BYTES = 64 << 20
+
+
+class _Work(Protocol[T_co]):
+    """Decoding or describing bytes in a decode worker."""
+
+    async def __call__(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> T_co: ...
+
+
+class _NotYet(Exception):
+    """The bytes are not as a group wants them: `cold` ones are read first, large ones are decoded alone."""
+
+    def __init__(self, *, cold: bool, large: bool) -> None:
+        super().__init__()
+        self.cold, self.large = cold, large
+
+
+def _admission(options: LoadOptions) -> Callable[[OpenBytes], None]:
+    """What a file has to pass to be decoded in a group, at once."""
+    is_range = options.start_seconds > 0 or options.stop_seconds is not None
+
+    def admit(file: OpenBytes) -> None:
+        large = file.size > _ALONE_BYTES
+        cold = not (is_range and file.size > _WARM_RANGE_BYTES) and not is_cached(file)
+        if cold or large:
+            raise _NotYet(cold=cold, large=large)
+
+    return admit
+
+
+class Session:
+    """Read and decode threads of one's own, and the operations of aioaudio on them.
+
+    `read_threads` (default 16) is how many sources are read at once, `decode_threads` how many are decoded at once
+    (default: the CPUs that this process may use, divided by torchrun's LOCAL_WORLD_SIZE and by the number of DataLoader
+    workers when inside one). Threads start with the first operation. The functions of the package, such as
+    `aioaudio.load`, are the methods of a default session that all share; make one's own to set the numbers of threads.
+
+    An async context manager: leaving it calls `aclose()`. May be used from several event loops in several threads.
+    """
+
+    def __init__(self, *, read_threads: int | None = None, decode_threads: int | None = None) -> None:
+        self._own_workers: Workers | None = Workers(read_threads=read_threads, decode_threads=decode_threads)
+
+    @property
+    def workers(self) -> Workers:
+        """The threads that do the work."""
+        assert self._own_workers is not None
+        return self._own_workers
+
+    async def load(
+        self,
+        source: Source | Clip,
+        *,
+        start_seconds: float = 0,
+        stop_seconds: float | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        channels: Sequence[int] | None = None,
+        dtype: torch.dtype = torch.float32,
+        track: int | str | None = None,
+        format: str | RawPCM | None = None,
+        on_damage: Literal["raise", "conceal"] = "raise",
+        verify: bool = False,
+        out: torch.Tensor | None = None,
+        max_seconds: float | None = None,
+        max_bytes: int | None = None,
+        timeout: float | None = None,
+    ) -> Audio:
+        """Decode a source, or a part of it, to a waveform.
+
+        Args:
+            source: A path; encoded bytes (bytes-like, or a uint8 tensor); a binary file-like object, read from its
+                position to its end, or an async one (aiofiles, Starlette's upload); an async iterable of bytes; an
+                `Encoded`; or a `Clip` of one of these. A `str` is always a path.
+            start_seconds: Where the result begins, in seconds from the first sample of the source.
+            stop_seconds: Where it ends; None is the end of the source. With r the rate of the result, it is exactly
+                `whole[:, round(start_seconds * r) : round(stop_seconds * r)]`, half up. Past the end it is shorter,
+                or empty.
+            sample_rate: Rate of the result in Hz; None is the source's.
+            num_channels: Mix to so many channels; None keeps those of the source. Mono is the mean of two channels;
+                surround follows the ITU downmix, normalised; mono to several copies.
+            channels: Pick these channels, by index from 0, in this order, instead of mixing.
+            dtype: `torch.float32`, `float16`, `bfloat16`, `float64` (full scale is ±1; decoded values beyond it are
+                kept), `int16` or `int32` (full scale is the range of the type, saturating).
+            track: Index of an audio track from 0, or its language as in the file ("eng"); None is the default track.
+            format: Name of an FFmpeg demuxer where the file's own bytes do not tell, or a `RawPCM`.
+            on_damage: What to do when samples are missing or wrong: "raise" a `DamagedAudioError`, which carries what
+                decoded, or "conceal": go on, and list it in `Audio.damage`.
+            verify: Check what was decoded against what the file stores: the MD5 of a whole FLAC, the frame checksums of
+                a FLAC range, the page checksums of Ogg, the block checksums of WavPack. `Audio.verified` says which.
+                Slower, and some decoding then holds the GIL.
+            out: A CPU tensor `(num_channels, num_samples)` of this `dtype`, with any strides, to write into; it
+                becomes the waveform. A wrong dtype or number of dimensions fails before anything is read.
+            max_seconds: Refuse a result that is longer, in seconds.
+            max_bytes: Refuse a source that is larger, in bytes.
+            timeout: Seconds that reading may take, and that decoding may take, each counted from when a worker
+                begins. For the whole there is `asyncio.timeout`.
+
+        Returns:
+            An `Audio`; its waveform is `(num_channels, num_samples)`, contiguous, on the CPU. It unpacks to
+            `(waveform, sample_rate)`.
+
+        Raises:
+            SourceError: The bytes cannot be had; `SourceNotFound`, `SourceDenied` and `FetchError` are such.
+            CorruptAudioError: Nothing decodes.
+            UnsupportedAudioError: There is no audio track, or no decoder for it.
+            DamagedAudioError: Only a part decodes, and `on_damage="raise"`.
+            LimitError: It is larger than `max_seconds` or `max_bytes`. Nothing is ever cut.
+            AudioTimeout: It took longer than `timeout`.
+            ValueError, TypeError: An option is wrong, or does not fit this source.
+            ClosedError: The session is closed.
+
+        Cancellation ends the await at once, and what has not begun never does; only with `out` it first waits until no
+        thread writes there any more.
+        """
+        if isinstance(source, Clip):
+            if start_seconds != 0 or stop_seconds is not None or track is not None:
+                raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
+            clip = source
+            source, start_seconds, stop_seconds, track = clip.source, clip.start_seconds, clip.stop_seconds, clip.track
+        options = LoadOptions(
+            start_seconds=start_seconds,
+            stop_seconds=stop_seconds,
+            sample_rate=sample_rate,
+            num_channels=num_channels,
+            channels=_as_tuple(channels),
+            dtype=dtype,
+            track=track,
+            format=format,
+            on_damage=on_damage,
+            verify=verify,
+            out=out,
+            max_seconds=max_seconds,
+            max_bytes=max_bytes,
+        )
+        check_timeout(timeout)
+        return await self._load(source, options, timeout)
+
+    async def info(
+        self,
+        source: Source | Clip,
+        *,
+        track: int | str | None = None,
+        format: str | RawPCM | None = None,
+        exact: bool = False,
+        timeout: float | None = None,
+    ) -> AudioInfo:
+        """Describe a source without decoding it: container, codec, rate, channels, length, tags, tracks.
+
+        `source`, `track`, `format` and `timeout` are as in `load`. With `exact=True` the samples are counted by
+        decoding them all and keeping none; then `num_samples` is what `load` gives (what `on_damage="conceal"` gives,
+        for a damaged source). A length that is not known is None; `duration_from` says where it comes from. Of a
+        `Clip` the whole source is described.
+
+        Raises what `load` raises, but for DamagedAudioError.
+        """
+        if isinstance(source, Clip):
+            clip = source
+            source, track = clip.source, clip.track if track is None else track
+        options = LoadOptions(track=track, format=format)
+        check_timeout(timeout)
+        return await self._info(source, options, exact, timeout)
+
+    async def fetch(self, source: Source, *, max_bytes: int | None = None, timeout: float | None = None) -> Encoded:
+        """Read all bytes of a source without decoding them: the first step of `load`, for whoever keeps or ships them.
+
+        `source` is as in `load`, but no `Clip`. Raises SourceError, LimitError beyond `max_bytes`, and AudioTimeout
+        after `timeout` seconds of reading.
+        """
+        LoadOptions(max_bytes=max_bytes)
+        check_timeout(timeout)
+        return await fetch(source, self.workers, max_bytes=max_bytes, timeout=timeout)
+
+    async def decode(
+        self,
+        encoded: Encoded | bytes,
+        *,
+        start_seconds: float = 0,
+        stop_seconds: float | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        channels: Sequence[int] | None = None,
+        dtype: torch.dtype = torch.float32,
+        track: int | str | None = None,
+        format: str | RawPCM | None = None,
+        on_damage: Literal["raise", "conceal"] = "raise",
+        verify: bool = False,
+        out: torch.Tensor | None = None,
+        max_seconds: float | None = None,
+        timeout: float | None = None,
+    ) -> Audio:
+        """Decode what `fetch` has read: the second step of `load`, with its options, result and errors.
+
+        An `Encoded` may be decoded many times, by many tasks at once.
+        """
+        if not isinstance(encoded, Encoded | bytes):
+            raise TypeError(f"encoded must be an Encoded or bytes, not {type(encoded).__name__}: load takes the others")
+        return await self.load(
+            encoded,
+            start_seconds=start_seconds,
+            stop_seconds=stop_seconds,
+            sample_rate=sample_rate,
+            num_channels=num_channels,
+            channels=channels,
+            dtype=dtype,
+            track=track,
+            format=format,
+            on_damage=on_damage,
+            verify=verify,
+            out=out,
+            max_seconds=max_seconds,
+            timeout=timeout,
+        )
+
+    async def aclose(self) -> None:
+        """Cancel what is queued, stop what runs, and wait for the threads. May be called again."""
+        await self.workers.aclose()
+
+    async def __aenter__(self) -> Self:
+        if self.workers.closed:
+            raise ClosedError("the session is closed")
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        workers = getattr(self, "_own_workers", None)
+        if workers is not None and workers.started and not workers.closed:
+            warnings.warn(
+                f"unclosed {self!r}: use 'async with' or aclose()", ResourceWarning, source=self, stacklevel=2
+            )
+            workers.close()
+
+    async def _load(self, source: Any, options: LoadOptions, timeout: float | None) -> Audio:
+        async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Audio:
+            job = _decode.DecodeJob(file, options, None if admitted else _admission(options))
+            return await self.workers.decode(
+                _decode.decode_group,
+                job,
+                alone=alone,
+                weight=file.num_bytes if isinstance(file, Encoded) else 0,
+                timeout=timeout,
+                uninterruptible=options.out is not None,
+            )
+
+        return await self._with_bytes(source, decode, options.max_bytes, timeout)
+
+    async def _info(self, source: Any, options: LoadOptions, exact: bool, timeout: float | None) -> AudioInfo:
+        async def describe(file: Readable, *, admitted: bool = False, alone: bool = False) -> AudioInfo:
+            # A header is read where it lies; only counting reads the whole.
+            admit = _admission(options) if exact and not admitted else None
+            job = _decode.InfoJob(_decode.DecodeJob(file, options, admit), exact)
+            return await self.workers.decode(_decode.read_infos, job, alone=alone, timeout=timeout)
+
+        return await self._with_bytes(source, describe, None, timeout)
+
+    async def _with_bytes(self, source: Any, work: _Work[T], max_bytes: int | None, timeout: float | None) -> T:
+        """`work` on the bytes of `source`, which are fetched first unless they are at hand."""
+        resolved = resolve(source)
+        if isinstance(resolved, Encoded):
+            return await self._on_encoded(resolved, work)
+        if isinstance(resolved, LocalFile):
+            try:
+                return await self._on_local(resolved, work, timeout)
+            except NotRegularFile:  # a FIFO or a device: its bytes must be fetched
+                pass
+        async with self.workers.slot():
+            encoded = await fetch(resolved, self.workers, max_bytes=max_bytes, timeout=timeout)
+            return await self._on_encoded(encoded, work)
+
+    async def _on_encoded(self, encoded: Encoded, work: _Work[T]) -> T:
+        return await work(encoded, admitted=True, alone=encoded.num_bytes > _ALONE_BYTES)
+
+    async def _on_local(self, file: LocalFile, work: _Work[T], timeout: float | None) -> T:
+        try:
+            return await work(file)
+        except _NotYet as not_yet:
+            cold, large = not_yet.cold, not_yet.large
+        if not cold:
+            return await work(file, admitted=True, alone=large)
+        async with self.workers.slot():
+            await warm_up(file, self.workers, timeout=timeout)
+            return await work(file, admitted=True, alone=large)
+
+
+def _as_tuple(channels: Sequence[int] | None) -> tuple[int, ...] | None:
+    if channels is None:
+        return None
+    try:
+        return tuple(channels)
+    except TypeError:
+        raise TypeError(f"channels must be a sequence of channel indices, not {channels!r}") from None
+
+
+class _DefaultSession(Session):
+    """The session behind the functions of the package; its workers are the process's, made anew after `aclose()`."""
+
+    def __init__(self) -> None:
+        self._own_workers = None
+
+    @property
+    def workers(self) -> Workers:
+        return default_workers()
+
+
+_default_session = _DefaultSession()
+
+
+def default_session() -> Session:
+    """The session that the functions of the package use."""
+    return _default_session

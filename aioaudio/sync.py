@@ -1,0 +1,41 @@
+"""The operations for code without an event loop: the same names, options, results and errors, but they block.
+
+The work runs on the library's own threads, so these are safe beside a running event loop (in Jupyter, say); but they
+block the thread that calls them, and with it a loop that runs there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from aioaudio.api import without_self
+from aioaudio.session import Session, default_session
+
+__all__ = ["decode", "fetch", "info", "load"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _blocking(method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    @functools.wraps(method)
+    def function(*args: P.args, **kwargs: P.kwargs) -> T:
+        session = default_session()
+        future = session.workers.io().run(method(session, *args, **kwargs))
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # an interrupt ends the wait: end the work, too
+
+    function.__qualname__ = method.__name__
+    function.__module__ = __name__
+    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
+    return function
+
+
+load = _blocking(Session.load)
+info = _blocking(Session.info)
+fetch = _blocking(Session.fetch)
+decode = _blocking(Session.decode)
