@@ -1,0 +1,65 @@
+"""The scripts that the documentation points to, run as a reader would run them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import wave
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import aioaudio
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / script), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+
+
+def cut_in_half(source: Path, destination: Path) -> None:
+    data = source.read_bytes()
+    destination.write_bytes(data[: len(data) // 2])
+
+
+def test_gather_folder_prints_a_row_for_each_file(data: Path) -> None:
+    done = run("gather_folder.py", data)
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line}
+    assert rows["jfk.mp3"][:3] == ["44100", "2", "11.00"]
+    wav = aioaudio.sync.load(data / "ljspeech.wav").waveform
+    peak_db, rms_db = (20 * torch.log10(level).item() for level in (wav.abs().max(), wav.square().mean().sqrt()))
+    assert rows["ljspeech.wav"] == ["22050", "1", "5.14", f"{peak_db:.1f}", f"{rms_db:.1f}"]
+    assert "8 loaded, 0 failed" in done.stdout
+
+
+def test_gather_folder_keeps_failures_apart(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "album").mkdir()
+    shutil.copy(data / "jfk.opus", tmp_path / "album")
+    cut_in_half(data / "jfk.mp3", tmp_path / "album" / "half.mp3")
+    (tmp_path / "silent.wav").write_bytes(b"RIFF")
+    (tmp_path / "notes.txt").write_text("no audio, and no audio's name")
+    done = run("gather_folder.py", tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "1 loaded, 2 failed" in done.stdout
+    assert "album/jfk.opus" in done.stdout
+    assert f"DamagedAudioError: {tmp_path / 'album' / 'half.mp3'}" in done.stdout
+    assert f"CorruptAudioError: {tmp_path / 'silent.wav'}" in done.stdout
+    assert "notes.txt" not in done.stdout
+
+
+def test_to_wav_writes_what_load_gives(data: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.flac"
+    done = run("to_wav.py", missing, data / "jfk.opus", data / "ljspeech.flac", "--into", tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert f"SourceNotFound: {missing}" in done.stdout
+    for name in ("jfk.opus", "ljspeech.flac"):
+        expected = aioaudio.sync.load(data / name, sample_rate=16_000, num_channels=1, dtype=torch.int16).waveform
+        with wave.open(str(tmp_path / f"{name}.wav"), "rb") as file:
+            assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (16_000, 1, 2)
+            written = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+        assert torch.from_numpy(written.copy()).equal(expected[0])
