@@ -28,6 +28,7 @@ __all__ = [
     "LogMessage",
     "captured_log",
     "filename_option",
+    "format_option",
     "open_graph",
     "open_input",
     "quote",
@@ -36,7 +37,6 @@ __all__ = [
     "translate",
 ]
 
-_FORMAT_WHITELIST = ",".join(CONTAINERS)
 
 # Tags in a broken encoding must not fail: PyAV below 19 has to be told, later ones replace by themselves.
 _METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
@@ -58,9 +58,16 @@ def filename_option(path: str | bytes) -> str:
     return quote("file:" + os.fsdecode(path))
 
 
-def format_options(options: dict[str, str]) -> dict[str, str]:
-    """`options` of a demuxer, with the whitelists that every open carries."""
-    return {"protocol_whitelist": "file", "format_whitelist": _FORMAT_WHITELIST, **options}
+_WHITELISTS = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
+
+
+def format_option(options: dict[str, str]) -> str:
+    """The value of `format_opts=` in graph text: `options` of a demuxer, behind the whitelists of every open."""
+    return _QUOTED_WHITELISTS + "".join(quote(f":{key}={value}") for key, value in options.items())
+
+
+# Quoted once: it is long, and in the text of every member of every group.
+_QUOTED_WHITELISTS = quote(":".join(f"{key}={value}" for key, value in _WHITELISTS.items()))
 
 
 def open_input(
@@ -68,7 +75,7 @@ def open_input(
 ) -> InputContainer:
     """Open a local file with FFmpeg's demuxers. Raises av's errors: pass them to `translate`."""
     container: InputContainer = av.open(
-        "file:" + os.fsdecode(path), format=format, options=format_options(options or {}), **_METADATA
+        "file:" + os.fsdecode(path), format=format, options={**_WHITELISTS, **(options or {})}, **_METADATA
     )
     return container
 

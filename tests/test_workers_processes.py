@@ -268,6 +268,31 @@ async def main():
 asyncio.run(main())
 """)
 
+    def test_the_child_does_not_clean_up_after_the_tasks_of_its_parent(self) -> None:
+        run_fork("""
+parent = os.getpid()
+
+async def hold(release):
+    try:
+        async with workers.slot():
+            await release.wait()
+    finally:
+        if os.getpid() != parent:
+            os.write(2, b"cleaned up")
+
+async def main():
+    release = asyncio.Event()
+    for _ in range(50):
+        asyncio.ensure_future(hold(release))
+    await asyncio.sleep(0)
+    await workers.decode(echo, 1)
+    fork()
+    release.set()
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+
+asyncio.run(main())
+""")
+
     def test_at_random_moments(self) -> None:
         run_fork("""
 stop = threading.Event()

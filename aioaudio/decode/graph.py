@@ -20,7 +20,7 @@ from aioaudio.decode.facts import Facts
 from aioaudio.decode.job import StopFlag
 from aioaudio.decode.mix import Matrix, pan_filter
 from aioaudio.decode.plan import Plan
-from aioaudio.ffmpeg import LogMessage, captured_log, filename_option, format_options, open_graph, quote
+from aioaudio.ffmpeg import LogMessage, captured_log, filename_option, format_option, open_graph, quote
 
 __all__ = ["Member", "Outcome", "decode_members", "member_graph"]
 
@@ -152,7 +152,7 @@ def _source(index: int, member: Member) -> str:
         demuxer = pcm.sample_format
     parts = [
         f"amovie@m{index}=filename={filename_option(member.path)}",
-        "format_opts=" + quote(":".join(f"{key}={value}" for key, value in format_options(options).items())),
+        f"format_opts={format_option(options)}",
         "dec_threads=1",
     ]
     if demuxer is not None:

@@ -228,7 +228,7 @@ class Workers:
     def _begin_anew(self) -> None:
         """Forget the threads, in the child of a fork, where there are none of them."""
         if self._crew is not None:
-            _left_by_parent.append(self._crew)
+            pass
         self._lock = threading.Lock()
         self._crew = None
 
