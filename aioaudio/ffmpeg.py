@@ -185,8 +185,9 @@ def translate(error: av.error.FFmpegError, name: str, messages: list[LogMessage]
         return CorruptAudioError("its header asks for more memory than there is", source=name)
     if isinstance(error, _UNSUPPORTED):
         return UnsupportedAudioError(f"FFmpeg cannot decode it ({_reason(error, said)})", source=name)
-    if isinstance(error, builtins.OSError):
+    if isinstance(error, builtins.FileNotFoundError):  # taken away since it was opened here
         return source_error(error, name)
+    # Whatever else the system is said to have answered is about the content: the bytes have been read here before.
     return CorruptAudioError(f"FFmpeg cannot decode it ({_reason(error, said)})", source=name)
 
 

@@ -536,7 +536,7 @@ async def test_what_comes_of_a_coroutine_that_was_closed_is_not_reported_as_lost
     assert gate.stops["closed"].is_set
     gate.open()
     await workers.decode(echo, "later")
-    del coroutine
+    gate.stops.clear()
     gc.collect()
     assert not caplog.records
 
@@ -716,6 +716,7 @@ async def test_the_io_thread_serves_code_without_a_loop(workers: Workers) -> Non
 
 
 async def test_closing_interrupts_what_runs_on_the_io_thread() -> None:
+    before = set(threading.enumerate())
     workers, ended = Workers(), threading.Event()
     io = workers.io()
 
@@ -723,21 +724,24 @@ async def test_closing_interrupts_what_runs_on_the_io_thread() -> None:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
             ended.set()
 
     async def look_up() -> None:
         await asyncio.get_running_loop().run_in_executor(None, int)
 
-    await asyncio.wrap_future(io.run(look_up()))  # its threads are joined too
+    await asyncio.wrap_future(io.run(look_up()))
     future = io.run(wait())
     await asyncio.wrap_future(io.run(asyncio.sleep(0)))
     await workers.aclose()
     assert ended.is_set()
+    assert set(threading.enumerate()) <= before
+    assert io.loop.is_closed()
     with pytest.raises(ClosedError):
         future.result(0)
     with pytest.raises(ClosedError):
         io.run(asyncio.sleep(0))
-    assert io.loop.is_closed()
 
 
 def run_in_threads(*functions: Callable[[], None]) -> None:

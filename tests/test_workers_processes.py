@@ -272,23 +272,24 @@ asyncio.run(main())
         run_fork("""
 parent = os.getpid()
 
-async def hold(release):
+async def wait():
     try:
         async with workers.slot():
-            await release.wait()
+            pass
     finally:
         if os.getpid() != parent:
             os.write(2, b"cleaned up")
 
 async def main():
-    release = asyncio.Event()
-    for _ in range(50):
-        asyncio.ensure_future(hold(release))
+    slots = 2 * 8 * workers.decode_threads
+    for _ in range(slots):
+        await workers.slot().__aenter__()
+    for _ in range(10):
+        asyncio.ensure_future(wait())
     await asyncio.sleep(0)
-    await workers.decode(echo, 1)
     fork()
-    release.set()
-    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    for _ in range(slots):
+        await workers.slot().__aexit__()
 
 asyncio.run(main())
 """)

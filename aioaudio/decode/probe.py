@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import av
 import av.error
@@ -65,18 +65,29 @@ def select_track(container: InputContainer, track: int | str | None, name: str) 
     if not streams:
         others = sorted({stream.type for stream in container.streams})
         raise UnsupportedAudioError(f"has no audio track (only {', '.join(others) or 'nothing'})", source=name)
+    stream = _find_track(container, track)
+    if stream is None:
+        languages = [language_of(stream) for stream in streams]
+        known = ", ".join(f"{i} ({language})" if language else str(i) for i, language in enumerate(languages))
+        raise UnsupportedAudioError(f"has no track {track!r}: there are {known}", source=name)
+    return _decodable(stream, name)
+
+
+def _find_track(container: InputContainer, track: int | str | None) -> AudioStream | None:
+    streams = container.streams.audio
     if track is None:
         best = container.streams.best("audio")
         return best if isinstance(best, AudioStream) else streams[0]
-    if isinstance(track, str):
-        for stream in streams:
-            if stream.language == track:
-                return stream
-    elif 0 <= track < len(streams):
-        return streams[track]
-    languages = [language_of(stream) for stream in streams]
-    known = ", ".join(f"{i} ({language})" if language else str(i) for i, language in enumerate(languages))
-    raise UnsupportedAudioError(f"has no track {track!r}: there are {known}", source=name)
+    if isinstance(track, int):
+        return streams[track] if 0 <= track < len(streams) else None
+    return next((stream for stream in streams if stream.language == track), None)
+
+
+def _decodable(stream: AudioStream, name: str) -> AudioStream:
+    codec: av.AudioCodecContext | None = stream.codec_context  # None where FFmpeg has no decoder
+    if codec is None:
+        raise UnsupportedAudioError("there is no decoder for its codec", source=name)
+    return stream
 
 
 def stream_at(container: InputContainer, stream_index: int | None, name: str) -> AudioStream:
@@ -84,7 +95,7 @@ def stream_at(container: InputContainer, stream_index: int | None, name: str) ->
     stream = select_track(container, None, name) if stream_index is None else container.streams[stream_index]
     if not isinstance(stream, AudioStream):
         raise UnsupportedAudioError(f"stream {stream_index} is no audio track", source=name)
-    return stream
+    return _decodable(stream, name)
 
 
 def facts_of(container: InputContainer, stream: AudioStream) -> Facts:
@@ -138,11 +149,25 @@ def language_of(stream: AudioStream) -> str | None:
 
 
 def track_of(index: int, stream: AudioStream) -> Track:
-    """`stream` as a value."""
-    codec = stream.codec_context
-    sample_format: av.AudioFormat | None = codec.format  # None if the decoder made sense of no frame
-    return Track(
+    """`stream` as a value; without its format where FFmpeg has no decoder for it."""
+    track = Track(
         index=index,
+        codec="unknown",
+        sample_format="",
+        bits_per_sample=None,
+        sample_rate=0,
+        num_channels=0,
+        channel_layout="",
+        language=language_of(stream),
+        title=stream.metadata.get("title"),
+        is_default=bool(stream.disposition & av.stream.Disposition.default),
+    )
+    codec: av.AudioCodecContext | None = stream.codec_context
+    if codec is None:
+        return track
+    sample_format: av.AudioFormat | None = codec.format  # None if the decoder made sense of no frame
+    return replace(
+        track,
         codec=codec.codec.canonical_name,
         sample_format=sample_format.name if sample_format else "",
         bits_per_sample=bits_per_sample(codec),
@@ -150,9 +175,6 @@ def track_of(index: int, stream: AudioStream) -> Track:
         num_channels=codec.channels,
         channel_layout=layout_name(codec) or codec.layout.name,
         bit_rate=codec.bit_rate or None,
-        language=language_of(stream),
-        title=stream.metadata.get("title"),
-        is_default=bool(stream.disposition & av.stream.Disposition.default),
     )
 
 

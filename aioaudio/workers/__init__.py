@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 from aioaudio.errors import ClosedError
 from aioaudio.workers.cpus import available_cpus, default_decode_threads
 from aioaudio.workers.io import IOThread
-from aioaudio.workers.pool import MAX_GROUP, Kernel, Pool, Stop, Thread
+from aioaudio.workers.job import Kernel, Stop
+from aioaudio.workers.pool import MAX_GROUP, Pool, Thread
 from aioaudio.workers.slots import Slots
 
 __all__ = [
@@ -228,7 +229,7 @@ class Workers:
     def _begin_anew(self) -> None:
         """Forget the threads, in the child of a fork, where there are none of them."""
         if self._crew is not None:
-            pass
+            _left_by_parent.append(self._crew)
         self._lock = threading.Lock()
         self._crew = None
 

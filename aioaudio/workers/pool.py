@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import itertools
 import threading
 import time
-import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from types import FrameType, TracebackType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from aioaudio.errors import ClosedError
+from aioaudio.workers.job import Job, Kernel, Lane, deliver, forget_locals, results_of
 
-__all__ = ["MAX_GROUP", "Kernel", "Pool", "Stop", "Thread"]
+__all__ = ["MAX_GROUP", "Pool", "Thread"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,50 +28,8 @@ R = TypeVar("R")
 #: Jobs that a thread takes at once, at most; larger groups gain nothing in FFmpeg.
 MAX_GROUP = 8
 
-# Emptying the frame of one of these would end it.
-_RESUMABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
 # Sum of the weights of a group of several jobs, in bytes: what one thread holds in memory.
 _MAX_WEIGHT = 64 << 20
-
-
-class Stop:
-    """What a kernel sees of whoever waits for a job.
-
-    `is_set` turns true once nobody waits any more: the kernel should return soon, and what it returns for this job is
-    dropped. `deadline`, in seconds of `time.monotonic()`, is when the job's timeout ends, None without a timeout.
-    """
-
-    __slots__ = ("deadline", "is_set")
-
-    def __init__(self) -> None:
-        self.is_set = False
-        self.deadline: float | None = None
-
-    def set(self) -> None:
-        """Ask the kernel to stop."""
-        self.is_set = True
-
-
-Kernel: TypeAlias = Callable[[list[T], Sequence[Stop]], Iterable[R | BaseException]]
-_Lane: TypeAlias = tuple[Kernel[Any, Any], bool]
-
-
-class _Job(Stop):
-    """A queued call; the kernel sees it as its Stop. `future` is None once nobody waits."""
-
-    __slots__ = ("future", "lane", "loop", "number", "priority", "task", "timeout", "weight")
-
-    def __init__(self, lane: _Lane, task: Any, weight: int, timeout: float | None, priority: int) -> None:
-        super().__init__()
-        self.lane = lane
-        self.task = task
-        self.weight = weight
-        self.timeout = timeout
-        self.priority = priority
-        self.number = 0
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] | None = self.loop.create_future()
 
 
 class Thread(threading.Thread):
@@ -102,8 +58,8 @@ class Pool:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         # By priority, then by kernel; jobs that go alone stand in a lane of their own. No lane is empty.
-        self._lanes: tuple[dict[_Lane, OrderedDict[_Job, None]], ...] = ({}, {})
-        self._running: dict[int, list[_Job]] = {}
+        self._lanes: tuple[dict[Lane, OrderedDict[Job, None]], ...] = ({}, {})
+        self._running: dict[int, list[Job]] = {}
         self._sleeping: list[threading.Lock] = []
         self._threads: list[Thread] = []
 
@@ -136,7 +92,7 @@ class Pool:
         uninterruptible: bool = False,
     ) -> R:
         """The kernel's result for `task`; documented in `Workers.decode`."""
-        job = _Job((kernel, alone), task, weight, timeout, priority)
+        job = Job((kernel, alone), task, weight, timeout, priority)
         future = cast("asyncio.Future[R]", job.future)
         try:
             self._submit(job)
@@ -162,7 +118,7 @@ class Pool:
             for job in itertools.chain(jobs, *self._running.values()):
                 job.set()
             threads = self._threads.copy()
-        _deliver(jobs, [None] * len(jobs))
+        deliver(jobs, [None] * len(jobs))
         return threads
 
     def retire(self) -> None:
@@ -172,7 +128,7 @@ class Pool:
             while True:
                 self._sleeping.pop().release()
 
-    def _submit(self, job: _Job) -> None:
+    def _submit(self, job: Job) -> None:
         with self._lock:
             if self.closed:
                 raise ClosedError("used after aclose()")
@@ -204,7 +160,7 @@ class Pool:
         else:
             self._threads.append(thread)
 
-    def _withdraw(self, job: _Job) -> bool:
+    def _withdraw(self, job: Job) -> bool:
         """Take `job` out of the queue; False where it is not in it."""
         with self._lock:
             lanes = self._lanes[job.priority]
@@ -216,7 +172,7 @@ class Pool:
                 del lanes[job.lane]
             return True
 
-    async def _until_released(self, job: _Job, future: asyncio.Future[Any]) -> None:
+    async def _until_released(self, job: Job, future: asyncio.Future[Any]) -> None:
         """Wait until no thread works on `job`; then raise the first of the cancellations that came meanwhile."""
         cancelled: asyncio.CancelledError | None = None
         try:
@@ -252,15 +208,15 @@ class Pool:
             else:
                 self._sleep(wake)
 
-    def _work(self, index: int, group: list[_Job]) -> None:
+    def _work(self, index: int, group: list[Job]) -> None:
         kernel, _ = group[0].lane
-        results = _results(kernel, [job.task for job in group], tuple(group))
+        results = results_of(kernel, [job.task for job in group], tuple(group))
         for result in results:
             if isinstance(result, BaseException):
-                _forget_locals(result)
+                forget_locals(result)
         with self._lock:
             del self._running[index]
-        _deliver(group, results)
+        deliver(group, results)
         del group, results, result  # an error would refer to this frame, and the frame to the error
 
     def _sleep(self, wake: threading.Lock) -> None:
@@ -268,7 +224,7 @@ class Pool:
             self.retire()
         wake.acquire()
 
-    def _take(self) -> list[_Job]:
+    def _take(self) -> list[Job]:
         """This thread's share of the waiting jobs, out of the queue; none of the read-ahead while others wait."""
         for lanes in self._lanes:
             while lanes:
@@ -277,13 +233,13 @@ class Pool:
                     return group
         return []
 
-    def _take_from(self, lanes: dict[_Lane, OrderedDict[_Job, None]]) -> list[_Job]:
+    def _take_from(self, lanes: dict[Lane, OrderedDict[Job, None]]) -> list[Job]:
         waiting = sum(map(len, lanes.values()))
         idle = max(1, self.num_threads - len(self._running))
         key = next(iter(lanes)) if len(lanes) == 1 else min(lanes, key=lambda key: next(iter(lanes[key])).number)
         lane, alone = lanes[key], key[1]
         share = 1 if alone else min(MAX_GROUP, -(-waiting // idle))
-        group: list[_Job] = []
+        group: list[Job] = []
         weight = 0
         now = time.monotonic()
         while lane and len(group) < share:
@@ -300,54 +256,3 @@ class Pool:
         if not lane:
             del lanes[key]
         return group
-
-
-def _results(kernel: Kernel[T, R], tasks: list[T], stops: Sequence[Stop]) -> Sequence[R | BaseException]:
-    try:
-        return [result for result, _ in zip(kernel(tasks, stops), stops, strict=True)]
-    except BaseException as error:
-        return [error] * len(stops)
-
-
-def _forget_locals(error: BaseException | None) -> None:
-    """Empty the frames that an error refers to: whoever keeps one should not keep what its whole group had open."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        for frame in _frames(error.__traceback__):
-            if not frame.f_code.co_flags & _RESUMABLE:
-                with contextlib.suppress(RuntimeError):  # it is running
-                    frame.clear()
-        error = error.__cause__ or error.__context__
-
-
-def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
-    """The frames of a traceback, and those that called the first of them."""
-    if trace is not None and trace.tb_frame.f_back is not None:
-        yield from (frame for frame, _ in traceback.walk_stack(trace.tb_frame.f_back))
-    yield from (frame for frame, _ in traceback.walk_tb(trace))
-
-
-def _deliver(jobs: list[_Job], results: Sequence[Any]) -> None:
-    """Hand over the results with one wake-up for each event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Job, Any]]] = {}
-    for job, result in zip(jobs, results, strict=True):
-        by_loop.setdefault(job.loop, []).append((job, result))
-    for loop, outcomes in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits there
-            loop.call_soon_threadsafe(_settle, outcomes)
-
-
-def _settle(outcomes: list[tuple[_Job, Any]]) -> None:
-    for job, result in outcomes:
-        future = job.future
-        if future is None or future.done():
-            continue
-        if job.is_set:  # then the result may be half of one; who still waits was not cancelled, but closed
-            future.set_exception(ClosedError("closed by aclose()"))
-        elif isinstance(result, StopIteration):  # which a future refuses, since it would end a coroutine quietly
-            future.set_exception(RuntimeError(f"{result!r} was raised"))
-        elif isinstance(result, BaseException):
-            future.set_exception(result)
-        else:
-            future.set_result(result)

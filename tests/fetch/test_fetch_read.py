@@ -149,6 +149,19 @@ async def test_an_empty_chunk_is_not_the_end(workers: Workers) -> None:
     assert await _bytes_of(fetch(chunks(), workers), workers) == b"ab"
 
 
+async def test_a_file_may_use_its_buffer_again(workers: Workers) -> None:
+    class File(OnlyReads):
+        buffer = bytearray()
+
+        def read(self, size: int) -> Any:
+            self.buffer.clear()  # BufferError if a view of it were left
+            self.buffer += super().read(size)
+            return self.buffer
+
+    data = content(3 * MIB + 7)
+    assert await _bytes_of(fetch(File(data), workers), workers) == data
+
+
 async def test_chunks_may_be_any_buffer_and_may_be_used_again(workers: Workers) -> None:
     async def chunks() -> AsyncIterator[Any]:
         buffer = bytearray()

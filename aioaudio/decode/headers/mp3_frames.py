@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from aioaudio.decode.headers.window import Window
 
-__all__ = ["HEADER_BYTES", "Frame", "Search", "frame_at", "frame_sizes"]
+__all__ = ["HEADER_BYTES", "Frame", "Search", "frame_at", "frame_sizes", "leans_back"]
 
 # kbit/s by (MPEG version 1, layer) and the four bits of the header; 0 there is free format, 15 is not allowed.
 _KBPS = {
@@ -52,6 +52,14 @@ def frame_at(window: Window, offset: int) -> Frame | None:
     return _frame(int.from_bytes(window.read(HEADER_BYTES, offset), "big"))
 
 
+def leans_back(window: Window, offset: int, frame: Frame) -> bool:
+    """Whether the frame at `offset` needs bytes that stand in the frames before it: its side information tells."""
+    head = bytes(window.read(HEADER_BYTES + 4, offset))
+    at = HEADER_BYTES if head[1] & 1 else HEADER_BYTES + 2  # a checksum
+    num_bits = 9 if frame.num_samples == 1152 else 8
+    return frame.layer == 3 and int.from_bytes(head[at : at + 2], "big") >> 16 - num_bits > 0
+
+
 @lru_cache(maxsize=64)
 def frame_sizes(stream_bits: int) -> dict[bytes, int]:
     """Bytes of a frame of the stream, by the first three of its header."""
@@ -81,7 +89,7 @@ def _frame(word: int) -> Frame | None:
 
 
 class Search:
-    """Looks for runs of frames that end at `stop` or before, until `max_candidates` headers have led nowhere."""
+    """Looks for runs of frames in a file whose audio ends at `stop`, until `max_candidates` headers led nowhere."""
 
     def __init__(self, window: Window, stop: int, max_candidates: int) -> None:
         self.window, self.stop = window, stop
@@ -92,12 +100,13 @@ class Search:
         """Whether no more is looked for: that nothing is found then says nothing."""
         return self._candidates_left <= 0
 
-    def find(self, start: int, stream_bits: int | None = None) -> int | None:
-        """Where the first run of frames at `start` or later begins."""
-        for offset in range(start, self.stop, _BLOCK_BYTES):
+    def find(self, start: int, stop: int, stream_bits: int | None = None) -> int | None:
+        """Where in `[start, stop)` the first run of frames begins."""
+        for offset in range(start, stop, _BLOCK_BYTES):
             # Two bytes of the next block, for a header that begins at the very end of this one.
-            near = self.window.moved(min(_BLOCK_BYTES + 2, self.stop - offset), offset)
-            block = bytes(near.read(_BLOCK_BYTES + 2, offset))
+            num_bytes = min(_BLOCK_BYTES, stop - offset) + 2
+            near = self.window.moved(num_bytes, offset)
+            block = bytes(near.read(num_bytes, offset))
             match = _HEADER.search(block)
             while match is not None and not self.is_over:
                 self._candidates_left -= 1
@@ -109,17 +118,15 @@ class Search:
     def begins_run(self, offset: int, stream_bits: int | None = None, window: Window | None = None) -> bool:
         """Whether frames of one stream follow one another from `offset` on.
 
-        At the end of the bytes one is enough if it is of the stream `stream_bits` and ends right there, or two, of
-        which the second is cut off.
+        Where the audio ends, fewer will do, if they are of the stream `stream_bits`: one that ends right there, or
+        two, of which the second is cut off.
         """
-        window = window or self.window
-        first = frame = frame_at(window, offset)
-        for num_before in range(_RUN_LENGTH):
+        first = frame_at(window or self.window, offset)
+        for num_frames in range(1, _RUN_LENGTH + 1):
+            frame = frame_at(window or self.window, offset)
             if frame is None or first is None or frame.stream_bits != first.stream_bits:
                 return False
             offset += frame.num_bytes
-            if offset >= self.stop:
-                is_whole = offset == self.stop or num_before == 1
-                return num_before == _RUN_LENGTH - 1 or (first.stream_bits == stream_bits and is_whole)
-            frame = frame_at(window, offset)
+            if offset >= self.stop and num_frames < _RUN_LENGTH:
+                return first.stream_bits == stream_bits and (offset == self.stop or num_frames > 1)
         return True

@@ -13,7 +13,8 @@ _MAX_TAGS = 16
 _BLOCK_BYTES = 1 << 16
 
 _ID3V1_BYTES, _ENHANCED_BYTES, _APE_BYTES = 128, 227, 32
-_LYRICS_MAGIC = b"LYRICS200"
+_APE_MAGIC = b"APETAGEX"
+_LYRICS_START, _LYRICS_STOP = b"LYRICSBEGIN", b"LYRICS200"
 _LYRICS_SIZE_DIGITS = 6
 
 # Bytes from a frame's start to where an encoder's tag in it ends, and from its header to where it begins.
@@ -35,15 +36,13 @@ class EncoderTag(NamedTuple):
 
 
 def encoder_tag(window: Window, offset: int, frame: Frame) -> EncoderTag | None:
-    """What the Xing, Info or VBRI tag in the frame at `offset` says, None where there is none.
-
-    Nothing of a VBRI tag is told: its encoders differ in whether they count that frame, too.
-    """
+    """What the Xing, Info or VBRI tag in the frame at `offset` says, None where there is none."""
     if frame.layer != 3:
         return None
     data = bytes(window.read(_TAG_BYTES, offset))
     if data[_VBRI_OFFSET : _VBRI_OFFSET + 4] == b"VBRI":
-        return EncoderTag()
+        at = _VBRI_OFFSET + 10  # version, delay and quality; FFmpeg drops no delay
+        return EncoderTag(int.from_bytes(data[at + 4 : at + 8], "big"), int.from_bytes(data[at : at + 4], "big"))
     at = HEADER_BYTES + _SIDE_INFO_BYTES[frame.num_samples, frame.num_channels]
     if data[at : at + 4] not in (b"Xing", b"Info"):
         return None
@@ -78,21 +77,24 @@ def _tag_start(window: Window, stop: int) -> int:
     tail = bytes(window.read(stop - begin, begin))
     if tail[-_ID3V1_BYTES:][:3] == b"TAG":
         return stop - (_ID3V1_BYTES + _ENHANCED_BYTES if tail[:4] == b"TAG+" else _ID3V1_BYTES)
-    if tail[-_APE_BYTES:][:8] == b"APETAGEX":
-        return stop - _ape_bytes(tail[-_APE_BYTES:])
-    if tail.endswith(_LYRICS_MAGIC) and (size := tail[: -len(_LYRICS_MAGIC)][-_LYRICS_SIZE_DIGITS:]).isdigit():
-        return stop - len(_LYRICS_MAGIC) - _LYRICS_SIZE_DIGITS - int(size)
-    return stop
+    begin, magic = stop, b""
+    if tail[-_APE_BYTES:].startswith(_APE_MAGIC):
+        # Tags of version 1 have no header.
+        begin, magic = stop - _ape_bytes(tail[-_APE_BYTES:]), _APE_MAGIC if tail[-9] >> 7 else b""
+    elif tail.endswith(_LYRICS_STOP) and (size := tail[: -len(_LYRICS_STOP)][-_LYRICS_SIZE_DIGITS:]).isdigit():
+        begin, magic = stop - len(_LYRICS_STOP) - _LYRICS_SIZE_DIGITS - int(size), _LYRICS_START
+    return begin if begin >= 0 and bytes(window.read(len(magic), begin)) == magic else stop
 
 
-def skip_filler(window: Window, start: int) -> tuple[int, bool]:
-    """Where tags (ID3v2, ID3v1, APE) and zeros that begin at `start` end, and whether there was a tag."""
-    at = _skip_zeros(window, start)
+def skip_filler(window: Window, start: int, stop: int) -> tuple[int, bool]:
+    """Where tags (ID3v2, ID3v1, APE) and zeros that begin at `start` end, at most at `stop`, and whether there was a
+    tag."""
+    at = _skip_zeros(window, start, stop)
     for num_tags in range(_MAX_TAGS):
-        stop = _skip_tag(window, at)
-        if stop == at:
+        after = _skip_tag(window, at)
+        if not at < after <= stop:
             return at, num_tags > 0
-        at = _skip_zeros(window, stop)
+        at = _skip_zeros(window, after, stop)
     return at, True
 
 
@@ -101,7 +103,7 @@ def _skip_tag(window: Window, start: int) -> int:
     head = bytes(window.read(_APE_BYTES, start))
     if head[:3] == b"TAG":
         return start + (_ENHANCED_BYTES if head[:4] == b"TAG+" else _ID3V1_BYTES)
-    if head[:8] == b"APETAGEX":
+    if head.startswith(_APE_MAGIC):
         return start + _ape_bytes(head)
     return skip_id3v2(window, start)
 
@@ -112,9 +114,10 @@ def _ape_bytes(end: bytes) -> int:
     return size + _APE_BYTES * (flags >> 31)
 
 
-def _skip_zeros(window: Window, start: int) -> int:
-    """Where the zeros that begin at `start` end."""
-    while block := bytes(window.read(_BLOCK_BYTES, start)):
+def _skip_zeros(window: Window, start: int, stop: int) -> int:
+    """Where the zeros that begin at `start` end, at most at `stop`."""
+    while start < stop:
+        block = bytes(window.read(min(_BLOCK_BYTES, stop - start), start))
         rest = block.lstrip(b"\0")
         start += len(block) - len(rest)
         if rest:
