@@ -255,10 +255,10 @@ class Session:
     def __del__(self) -> None:
         workers = getattr(self, "_own_workers", None)
         if workers is not None and workers.started and not workers.closed:
+            # The threads end with the workers, which go with this object; to close them here could meet a held lock.
             warnings.warn(
                 f"unclosed {self!r}: use 'async with' or aclose()", ResourceWarning, source=self, stacklevel=2
             )
-            workers.close()
 
     async def _load(self, source: Any, options: LoadOptions, timeout: float | None) -> Audio:
         async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Audio:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import io
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -287,6 +289,33 @@ async def test_a_session_has_threads_of_its_own_and_closes(data: Path) -> None:
     for operation in (session.load, session.info, session.fetch):
         with pytest.raises(aioaudio.ClosedError):
             await operation(data / "ljspeech.flac")
+
+
+async def test_aclose_ends_a_read_that_would_go_on() -> None:
+    """The file-like sees no end, and no more than one further read is made of it."""
+
+    class Endless(io.RawIOBase):
+        num_reads = 0
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+            self.num_reads += 1
+            buffer[:] = bytes(len(buffer))
+            started.set()
+            return len(buffer)
+
+    started, endless = threading.Event(), Endless()
+    session = aioaudio.Session(decode_threads=1)
+    task = asyncio.create_task(session.fetch(endless))
+    await asyncio.to_thread(started.wait)
+    await session.aclose()
+    with pytest.raises(aioaudio.ClosedError):
+        await task
+    num_reads = endless.num_reads
+    await asyncio.sleep(0)
+    assert endless.num_reads == num_reads
 
 
 async def test_a_session_that_is_dropped_warns(data: Path) -> None:

@@ -46,15 +46,18 @@ Lane: TypeAlias = tuple[Kernel[Any, Any], bool]
 class Job(Stop):
     """A queued call; the kernel sees it as its Stop. `future` is None once nobody waits."""
 
-    __slots__ = ("future", "lane", "loop", "number", "priority", "task", "timeout", "weight")
+    __slots__ = ("future", "lane", "loop", "number", "priority", "task", "timeout", "uninterruptible", "weight")
 
-    def __init__(self, lane: Lane, task: Any, weight: int, timeout: float | None, priority: int) -> None:
+    def __init__(
+        self, lane: Lane, task: Any, *, weight: int, timeout: float | None, priority: int, uninterruptible: bool
+    ) -> None:
         super().__init__()
         self.lane = lane
         self.task = task
         self.weight = weight
         self.timeout = timeout
         self.priority = priority
+        self.uninterruptible = uninterruptible
         self.number = 0
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] | None = self.loop.create_future()

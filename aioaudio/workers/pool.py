@@ -92,7 +92,9 @@ class Pool:
         uninterruptible: bool = False,
     ) -> R:
         """The kernel's result for `task`; documented in `Workers.decode`."""
-        job = Job((kernel, alone), task, weight, timeout, priority)
+        job = Job(
+            (kernel, alone), task, weight=weight, timeout=timeout, priority=priority, uninterruptible=uninterruptible
+        )
         future = cast("asyncio.Future[R]", job.future)
         try:
             self._submit(job)
@@ -115,8 +117,11 @@ class Pool:
             jobs = [job for lanes in self._lanes for lane in lanes.values() for job in lane]
             for lanes in self._lanes:
                 lanes.clear()
-            for job in itertools.chain(jobs, *self._running.values()):
+            running = list(itertools.chain(*self._running.values()))
+            for job in itertools.chain(jobs, running):
                 job.set()
+            # Who waits for a running job learns of it now: a read sees no flag but the one that its caller then sets.
+            jobs += (job for job in running if not job.uninterruptible)
             threads = self._threads.copy()
         deliver(jobs, [None] * len(jobs))
         return threads

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from aioaudio.audio import Damage
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers.mp3_frames import Frame, Search, frame_at
-from aioaudio.decode.headers.mp3_tags import EncoderTag, audio_stop, encoder_tag, skip_filler
+from aioaudio.decode.headers.mp3_tag import EncoderTag, encoder_tag
 from aioaudio.decode.headers.mp3_walk import Fault, Part, walk
+from aioaudio.decode.headers.tags import audio_stop, skip_filler
 from aioaudio.decode.headers.window import Window
 from aioaudio.encoded import OpenBytes
 

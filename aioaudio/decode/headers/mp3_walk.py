@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from aioaudio.decode.headers.mp3_frames import Frame, Search, frame_at, frame_sizes, leans_back
-from aioaudio.decode.headers.mp3_tags import encoder_tag, skip_filler
+from aioaudio.decode.headers.mp3_tag import encoder_tag
+from aioaudio.decode.headers.tags import skip_filler
 from aioaudio.decode.headers.window import Window
 
 __all__ = ["Fault", "Part", "walk"]

@@ -1,39 +1,29 @@
-"""The pages of an Ogg file: one, the last one, and those that begin a stream.
-
-No ordinary file is read as a whole: a chain of streams shows in samples of its pages, and only then all its beginnings
-are searched for.
-"""
+"""The pages of an Ogg file: one at a place, all whole ones, and what follows the last."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from aioaudio.decode.headers.tags import skip_filler
 from aioaudio.decode.headers.window import Window
 
-__all__ = ["FRONT_BYTES", "Page", "last_page", "page_at", "stream_starts"]
+__all__ = ["FIRST_PAGE_MAGIC", "MAGIC", "MAX_PAGE_BYTES", "NO_GRANULE", "Page", "page_at", "rest_of", "whole_pages"]
 
 # Magic, version, flags, granule position, serial number, sequence number, checksum, number of segments.
 _HEADER = struct.Struct("<4sBBqIIIB")
 _MAX_HEADER_BYTES = _HEADER.size + 255
-_MAX_PAGE_BYTES = _MAX_HEADER_BYTES + 255 * 255
+MAX_PAGE_BYTES = _MAX_HEADER_BYTES + 255 * 255
 
-_MAGIC = b"OggS"
+MAGIC = b"OggS"
 _MAGIC_STARTS = (b"O", b"Og", b"Ogg")
-_FIRST_PAGE_MAGIC = b"OggS\0\x02"
-_NO_GRANULE = -1
+FIRST_PAGE_MAGIC = b"OggS\0\x02"
+NO_GRANULE = -1
 
-# Most pages are smaller than the first; the second holds a whole page wherever it begins.
-_PROBE_BYTES = (1 << 13, 2 * _MAX_PAGE_BYTES)
-
-# So much of the front is searched for a second stream in every file.
-FRONT_BYTES = 1 << 16
-_CHUNK_BYTES = 1 << 18
-
-_MAX_CANDIDATES = 1024
-_MAX_STREAMS = 4096
+# Most pages are smaller than the first; the second is larger than any.
+_BLOCK_BYTES = (1 << 13, 1 << 18)
+_MAX_CANDIDATES = 1 << 12
 
 
 class Page(NamedTuple):
@@ -76,81 +66,54 @@ def page_at(window: Window, offset: int) -> Page | None:
         return None
     magic, version, flags, granule, serial, sequence, _, num_segments = _HEADER.unpack_from(header)
     lacing = bytes(header[_HEADER.size : _HEADER.size + num_segments])
-    if magic != _MAGIC or version or flags > 7 or len(lacing) < num_segments:
+    if magic != MAGIC or version or flags > 7 or len(lacing) < num_segments:
         return None
     body = offset + _HEADER.size + num_segments
     return Page(offset, flags, granule, serial, sequence, lacing, body, body + sum(lacing))
 
 
-def last_page(window: Window, start: int, stop: int) -> tuple[Page | None, bool]:
-    """The last whole page in `[start, stop)` in which a packet ends, and whether a page behind it is cut off."""
-    is_cut = False
-    for num_bytes in _PROBE_BYTES:
-        begin = max(start, stop - num_bytes)
-        near = window.moved(stop - begin, begin)
-        tail = bytes(near.read(stop - begin, begin))
-        is_cut, rest = False, b""
-        for at in islice(_occurrences(tail), _MAX_CANDIDATES):
-            page = page_at(near, begin + at)
-            if page is None or page.stop > stop:
-                is_cut = True
-                continue
-            rest = rest or tail[page.stop - begin :]
-            if page.granule != _NO_GRANULE:
-                return page, is_cut or rest in _MAGIC_STARTS
-    return None, is_cut
+def whole_pages(window: Window) -> Iterator[Page]:
+    """All pages of a file that begins with one, up to its end; those of which a part is missing are left out."""
+    search = _Search(window)
+    page = page_at(window, 0)
+    while page is not None:
+        following = page_at(window, page.stop)
+        if following is None or following.stop > window.size:
+            # Where bytes are missing inside a page, the next one begins before the end that its header tells.
+            following = search.find(page.offset + len(MAGIC))
+        if page.stop <= window.size and (following is None or following.offset >= page.stop):
+            yield page
+        page = following
 
 
-def stream_starts(window: Window, first: Page, last: Page) -> list[int]:
-    """Where streams begin in a file whose first page is `first` and whose last one is `last`; in a chain, many."""
-    if not _may_be_chain(window, first, last):
-        return [first.offset]
-    starts = [first.offset]
-    for offset in range(0, window.size, _CHUNK_BYTES):
-        # A few bytes of the next chunk, for a page that begins at the very end of this one.
-        chunk = bytes(window.read(_CHUNK_BYTES + len(_FIRST_PAGE_MAGIC) - 1, offset))
-        found = [offset + at for at in _occurrences(chunk, _FIRST_PAGE_MAGIC)]
-        starts += [start for start in reversed(found) if start > first.offset]
-    return starts[:_MAX_STREAMS]
+class _Search:
+    """Looks for whole pages, until too often what looks like one is none."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._candidates_left = _MAX_CANDIDATES
+
+    def find(self, offset: int) -> Page | None:
+        """The first whole page that begins at `offset` or later."""
+        num_bytes = _BLOCK_BYTES[0]
+        while offset < self._window.size:
+            block = bytes(self._window.read(num_bytes, offset))
+            at = block.find(MAGIC)
+            while at >= 0 and self._candidates_left > 0:
+                self._candidates_left -= 1
+                page = page_at(self._window, offset + at)
+                if page is not None and page.stop <= self._window.size:
+                    return page
+                at = block.find(MAGIC, at + 1)
+            # A few bytes again, for a page that begins at the very end of this block.
+            offset += len(block) - (len(MAGIC) - 1) if offset + len(block) < self._window.size else len(block)
+            num_bytes = _BLOCK_BYTES[1]
+        return None
 
 
-def _may_be_chain(window: Window, first: Page, last: Page) -> bool:
-    """Whether there may be more than the one stream.
-
-    Each should have a serial number of its own. Where an encoder gives all the same, the pages' sequence numbers,
-    sampled ever nearer to the front, do not fall as they should.
-    """
-    if last.serial != first.serial:
-        return True
-    later, offset = last, last.offset // 2
-    while offset > FRONT_BYTES:
-        page = _next_page(window, offset)
-        if page is None or page.serial != first.serial:
-            return True
-        if page.offset < later.offset and page.sequence >= later.sequence:
-            return True
-        later, offset = page, offset // 2
-    return bytes(window.read(FRONT_BYTES, 0)).rfind(_FIRST_PAGE_MAGIC) > first.offset
-
-
-def _next_page(window: Window, offset: int) -> Page | None:
-    """The first page that begins at `offset` or later."""
-    for num_bytes in _PROBE_BYTES:
-        near = window.moved(num_bytes, offset)
-        data = bytes(near.read(num_bytes, offset))
-        at = data.find(_MAGIC)
-        for _ in range(_MAX_CANDIDATES):
-            if at < 0:
-                break
-            if page := page_at(near, offset + at):
-                return page
-            at = data.find(_MAGIC, at + 1)
-    return None
-
-
-def _occurrences(data: bytes, magic: bytes = _MAGIC) -> Iterator[int]:
-    """Where `magic` is in `data`, the last one first: Python searches backwards several times faster."""
-    at = data.rfind(magic)
-    while at >= 0:
-        yield at
-        at = data.rfind(magic, 0, at)
+def rest_of(window: Window, start: int, stop: int) -> Literal["nothing", "page", "junk"]:
+    """What the bytes `[start, stop)` behind a page are: nothing but tags and zeros, a part of a page, or junk."""
+    if skip_filler(window, start, stop)[0] == stop:
+        return "nothing"
+    rest = bytes(window.read(stop - start, start))
+    return "page" if MAGIC in rest or rest in _MAGIC_STARTS else "junk"
