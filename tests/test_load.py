@@ -319,11 +319,11 @@ async def test_aclose_ends_a_read_that_would_go_on() -> None:
 
 
 async def test_a_session_that_is_dropped_warns(data: Path) -> None:
-    session = aioaudio.Session(decode_threads=1)
-    await session.load(data / "ljspeech.wav")
+    sessions = [aioaudio.Session(decode_threads=1)]
+    await sessions[0].load(data / "ljspeech.wav")
     with pytest.warns(ResourceWarning, match="unclosed"):
-        del session
-        gc.collect()
+        sessions.clear()
+    gc.collect()
 
 
 async def test_the_default_session_comes_back_after_aclose(data: Path) -> None:

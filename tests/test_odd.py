@@ -13,17 +13,17 @@ import aioaudio
 Odd = Mapping[str, Mapping[str, Any]]
 
 # The names are needed when tests are collected; whether the collection is there is known only later.
-NAMES = (
-    """
-b16.wav base.flac base.wav base2.wav big_moovend.m4a cbr_info.mp3 cbr_noinfo.mp3 ch0.wav chain.opus chain_vorbis.ogg
-cover.flac cover.mp3 data0.wav extensible16.wav fc51.wav hdr_only.wav id3_giant.mp3 id3_zeropad.mp3 id3chunk.wav
-id3v1.mp3 list_odd_nopad.wav list_odd_pad.wav m.aac m.m4a m_fast.m4a mid_garbage.mp3 midrate.mp3 mp3in.wav o.opus
-one.wav pipe.webm pipe_ffff.wav rand.mp3 rf64.wav s24ext.wav text.mp3 trail_chunk.wav trail_garbage.mp3 trunc.flac
-trunc.m4a trunc.mp3 two.mkv v.ogg vbr_noxing.mp3 vbr_xing.mp3 w_adpcm_ima_wav.wav w_pcm_f32le.wav w_pcm_f64le.wav
-w_pcm_mulaw.wav w_pcm_u8.wav wrongext.mp3 x.aiff zero.mp3 zero.wav
-""".split()
-    + ["ünï 音.wav"]
-)
+NAMES = [
+    "ünï 音.wav",
+    *"""
+    b16.wav base.flac base.wav base2.wav big_moovend.m4a cbr_info.mp3 cbr_noinfo.mp3 ch0.wav chain.opus chain_vorbis.ogg
+    cover.flac cover.mp3 data0.wav extensible16.wav fc51.wav hdr_only.wav id3_giant.mp3 id3_zeropad.mp3 id3chunk.wav
+    id3v1.mp3 list_odd_nopad.wav list_odd_pad.wav m.aac m.m4a m_fast.m4a mid_garbage.mp3 midrate.mp3 mp3in.wav o.opus
+    one.wav pipe.webm pipe_ffff.wav rand.mp3 rf64.wav s24ext.wav text.mp3 trail_chunk.wav trail_garbage.mp3 trunc.flac
+    trunc.m4a trunc.mp3 two.mkv v.ogg vbr_noxing.mp3 vbr_xing.mp3 w_adpcm_ima_wav.wav w_pcm_f32le.wav w_pcm_f64le.wav
+    w_pcm_mulaw.wav w_pcm_u8.wav wrongext.mp3 x.aiff zero.mp3 zero.wav
+    """.split(),
+]
 
 pytestmark = pytest.mark.asyncio(loop_factories=["asyncio"])
 
