@@ -20,6 +20,7 @@ from aioaudio.decode import group
 from aioaudio.decode.graph import decode_members
 from aioaudio.decode.job import DecodeJob
 from aioaudio.decode.prepare import Piece, Task, prepare
+from aioaudio.decode.result import Result, audio_of
 from aioaudio.encoded import LocalFile
 from aioaudio.options import LoadOptions
 from aioaudio.workers import Stop
@@ -44,13 +45,13 @@ def by_engine(path: Path, options: LoadOptions, engine: str) -> torch.Tensor:
         task = prepare(DecodeJob(LocalFile(path), options), Stop(), files)
         task = replace(task, pieces=(Piece(str(path), task.facts),))
         result = {"frames": group._decode_frames, "graph": _by_graph, "wav": group._decode_pcm}[engine](task)
-        return group._audio(task, result).waveform
+        return audio_of(task, result).waveform
 
 
-def _by_graph(task: Task) -> group._Result:
+def _by_graph(task: Task) -> Result:
     (outcome,) = decode_members([group._member(task)], [task.stop])
     assert outcome.clean
-    return group._Result(task.plan.sample_rate, outcome.blocks)
+    return Result(task.plan.sample_rate, outcome.blocks)
 
 
 @pytest.mark.parametrize("way", OPTIONS)

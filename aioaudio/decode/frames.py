@@ -9,6 +9,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import av
 import av.error
@@ -58,7 +59,7 @@ class Frames:
     plan: Plan
     num_samples: int
     damage: tuple[Damage, ...]
-    verified: str | None
+    verified: Literal["md5", "crc"] | None
 
 
 def decode_frames(task: FrameDecode, stop: StopFlag) -> Frames:
@@ -208,7 +209,7 @@ class _Loop:
         if total == 0:
             self._refuse_nothing(damage)
         intact = not any(map(is_loss, damage))
-        verified = "crc" if self.checked and intact else None
+        verified: Literal["md5", "crc"] | None = "crc" if self.checked and intact else None
         if self.md5 is not None and self.whole and intact:
             verified = "md5"
             if self.md5.digest() != facts.md5:

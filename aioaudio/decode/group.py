@@ -14,12 +14,12 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 import torch
 
-from aioaudio.audio import Audio, Damage
+from aioaudio.audio import Audio
 from aioaudio.decode import wav
 from aioaudio.decode.damage import is_loss
 from aioaudio.decode.frames import FrameDecode, decode_frames
@@ -29,8 +29,9 @@ from aioaudio.decode.mix import remix
 from aioaudio.decode.plan import result_range
 from aioaudio.decode.prepare import Task, prepare
 from aioaudio.decode.resample import resample
-from aioaudio.decode.samples import assemble, working_dtype
-from aioaudio.errors import AudioError, AudioTimeout, DamagedAudioError, LimitError
+from aioaudio.decode.result import Result, audio_of, concerns
+from aioaudio.decode.samples import working_dtype
+from aioaudio.errors import AudioError, AudioTimeout, LimitError
 from aioaudio.options import LoadOptions
 
 __all__ = ["count_samples", "decode_group"]
@@ -44,19 +45,6 @@ _CHECKED_CONTAINERS = {"flac", "ogg", "wv"}
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class _Result:
-    """What an engine made of a task: blocks (num_channels, n) of the result in float, before the last conversion, or
-    the waveform itself where the engine has written it. `sample_rate` is that of the result, for which the decoder's
-    word goes before the header's."""
-
-    sample_rate: int
-    blocks: deque[torch.Tensor] = field(default_factory=deque)
-    waveform: torch.Tensor | None = None
-    damage: tuple[Damage, ...] = ()
-    verified: str | None = None
 
 
 def decode_group(jobs: Sequence[DecodeJob], stops: Sequence[StopFlag]) -> list[Audio | Exception]:
@@ -103,7 +91,7 @@ def _graph_serves(task: Task) -> bool:
         or len(task.pieces) > 1
         or task.facts.untrimmed
         or _is_empty(task)
-        or any(is_loss(item) and _concerns(item, task.options) for item in task.facts.damage)
+        or any(is_loss(item) and concerns(item, task.options) for item in task.facts.damage)
         or (task.options.verify and _can_verify(task))
     )
 
@@ -118,41 +106,36 @@ def _is_empty(task: Task) -> bool:
     return stop is not None and stop <= start
 
 
-def _num_channels(task: Task) -> int:
-    """Channels of the result, by the header."""
-    return task.facts.num_channels if task.matrix is None else len(task.matrix)
-
-
 def _decode_alone(task: Task) -> Audio:
     """By the engine that serves what the graph does not."""
-    return _audio(task, _decode_generally(task))
+    return audio_of(task, _decode_generally(task))
 
 
-def _decode_generally(task: Task) -> _Result:
+def _decode_generally(task: Task) -> Result:
     if _is_empty(task):
-        nothing = torch.zeros((_num_channels(task), 0), dtype=working_dtype(task.options.dtype))
-        return _Result(task.plan.sample_rate, deque([nothing]))
+        nothing = torch.zeros((task.num_channels, 0), dtype=working_dtype(task.options.dtype))
+        return Result(task.plan.sample_rate, deque([nothing]))
     if task.facts.pcm is None:
         return _decode_frames(task)
     return _decode_pcm(task)
 
 
-def _decode_pcm(task: Task) -> _Result:
+def _decode_pcm(task: Task) -> Result:
     start, stop = task.plan.start, task.facts.num_samples if task.plan.stop is None else task.plan.stop
     assert stop is not None
     if task.plan.resampling is None:
         waveform = wav.decode(task.file, task.facts, start, stop, task.options)
-        return _Result(task.plan.sample_rate, waveform=waveform, damage=task.facts.damage)
+        return Result(task.plan.sample_rate, waveform=waveform, damage=task.facts.damage)
     plain = LoadOptions(dtype=working_dtype(task.options.dtype))
     samples = wav.decode(task.file, task.facts, start, stop, plain)
-    return _Result(task.plan.sample_rate, deque([_finished(task, samples)]), damage=task.facts.damage)
+    return Result(task.plan.sample_rate, deque([_finished(task, samples)]), damage=task.facts.damage)
 
 
-def _decode_frames(task: Task) -> _Result:
+def _decode_frames(task: Task) -> Result:
     decoded = decode_frames(_frame_decode(task), task.stop)
     task = replace(task, facts=decoded.facts, plan=decoded.plan)
     samples = _finished(task, decoded.samples)
-    return _Result(task.plan.sample_rate, deque([samples]), damage=decoded.damage, verified=decoded.verified)
+    return Result(task.plan.sample_rate, deque([samples]), damage=decoded.damage, verified=decoded.verified)
 
 
 def _frame_decode(task: Task, *, count_only: bool = False) -> FrameDecode:
@@ -202,7 +185,7 @@ def _settle(task: Task, outcome: Outcome, alone: bool) -> Audio:
         return _decode_alone(task)
     if task.limit is not None and outcome.num_samples > task.limit:
         raise LimitError(f"has more than max_seconds={task.options.max_seconds} seconds", source=task.name)
-    return _audio(task, _Result(task.plan.sample_rate, outcome.blocks, damage=task.facts.damage))
+    return audio_of(task, Result(task.plan.sample_rate, outcome.blocks, damage=task.facts.damage))
 
 
 def _check_stop(task: Task) -> None:
@@ -225,39 +208,6 @@ def _is_sure(task: Task, outcome: Outcome) -> bool:
     if task.limit is not None and outcome.num_samples > task.limit:
         return True
     return outcome.num_samples >= expected - (resampling is not None)
-
-
-def _audio(task: Task, result: _Result) -> Audio:
-    options, rate = task.options, result.sample_rate
-    waveform = result.waveform
-    if waveform is None:
-        num_channels = result.blocks[0].shape[0] if result.blocks else _num_channels(task)
-        waveform = assemble(result.blocks, num_channels, options)
-    damage = tuple(item for item in result.damage if _concerns(item, options))
-    audio = Audio(
-        waveform,
-        rate,
-        start_seconds=result_range(options, rate)[0] / rate,
-        source=task.name,
-        damage=damage,
-        verified=result.verified,  # type: ignore[arg-type]
-    )
-    losses = [item for item in damage if is_loss(item)]
-    if losses and options.on_damage == "raise":
-        raise DamagedAudioError(_summary(losses), source=task.name, audio=audio, damage=damage)
-    return audio
-
-
-def _concerns(damage: Damage, options: LoadOptions) -> bool:
-    """Whether damage may touch the range asked for: not if it begins behind it. What is missing before it shifts it."""
-    return options.stop_seconds is None or damage.at_seconds is None or damage.at_seconds < options.stop_seconds
-
-
-def _summary(losses: list[Damage]) -> str:
-    first = losses[0]
-    place = "" if first.at_seconds is None else f" at {first.at_seconds:.3f} s"
-    more = f", and {len(losses) - 1} more" if len(losses) > 1 else ""
-    return f"is damaged: {first.kind}{place} ({first.message}){more}"
 
 
 def count_samples(job: DecodeJob, stop: StopFlag) -> int:

@@ -55,6 +55,11 @@ class Task:
     def options(self) -> LoadOptions:
         return self.job.options
 
+    @property
+    def num_channels(self) -> int:
+        """Channels of the result, by the header."""
+        return self.facts.num_channels if self.matrix is None else len(self.matrix)
+
 
 def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack) -> Task:
     """Open and plan `job`; `files` keeps its bytes open. Raises AudioError, and ValueError for options that do not fit.
