@@ -710,6 +710,30 @@ async def test_the_io_thread_passes_on_errors_and_cancellation(workers: Workers)
     assert await asyncio.to_thread(cancelled.wait, PATIENCE)
 
 
+async def test_the_error_of_a_call_that_was_cancelled_is_not_reported_as_lost(
+    workers: Workers, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def fail_when_cancelled() -> None:
+        begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            raise KeyError from None
+        finally:
+            ended.set()
+
+    future = workers.io().run(fail_when_cancelled())
+    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    future.cancel()
+    assert await asyncio.to_thread(ended.wait, PATIENCE)
+    await asyncio.wrap_future(workers.io().run(asyncio.sleep(0)))  # behind the callbacks of what has ended
+    del future
+    gc.collect()
+    assert not caplog.records
+
+
 async def test_the_io_thread_serves_code_without_a_loop(workers: Workers) -> None:
     future = workers.io().run(workers.decode(echo, "from there"))
     assert await asyncio.to_thread(future.result, PATIENCE) == "from there"

@@ -48,9 +48,10 @@ def assess(failures: list[Failure], facts: Facts, num_samples: int, *, whole: bo
         damage.append(
             _judge(failure, facts, complete=complete and at_end, last=at_end and failure.before == num_samples)
         )
-    # The encoder's count may be off by a frame where it pads; elsewhere it is exact.
+    # The encoder's count may be off by a frame where it pads; elsewhere it is exact. A loss that the header has placed
+    # explains what is missing.
     tolerance = facts.frame_samples if facts.slack else 0
-    if whole and promised is not None and num_samples < promised - tolerance and not _has(damage, "truncated"):
+    if whole and promised is not None and num_samples < promised - tolerance and not any(map(is_loss, facts.damage)):
         at_seconds = num_samples / facts.sample_rate
         damage.append(Damage(at_seconds, "truncated", f"holds {num_samples} of the {promised} samples it promises"))
     return _merged(damage)
@@ -75,10 +76,6 @@ def _judge(failure: Failure, facts: Facts, *, complete: bool, last: bool) -> Dam
 def _is_frame_start(head: bytes) -> bool:
     """Whether an MPEG audio frame begins with `head`."""
     return len(head) >= 2 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0
-
-
-def _has(damage: list[Damage], kind: str) -> bool:
-    return any(item.kind == kind for item in damage)
 
 
 def _merged(damage: list[Damage]) -> tuple[Damage, ...]:

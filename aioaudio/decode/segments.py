@@ -16,8 +16,8 @@ from aioaudio.decode.resample import resample
 
 __all__ = ["Segment", "encoded_samples", "frame_samples"]
 
-# FFmpeg keeps the planes of more channels elsewhere, where PyAV (18.1) reads beyond them and crashes.
-_MAX_PLANES = 8
+# A frame has room for eight planes. Where it is full, PyAV (18.1) looks for the next one beyond it, and crashes.
+_MAX_PLANES = 7
 
 
 class Segment:

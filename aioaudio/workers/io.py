@@ -64,12 +64,15 @@ class IOThread:
                 self.loop.call_soon_threadsafe(self.loop.stop)
 
     async def _guard(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        # An error goes to the holder of the future; where that was cancelled, asyncio would report it as lost.
+        task.add_done_callback(_mark_seen)
         try:
             return await coroutine
         except asyncio.CancelledError:
-            task = asyncio.current_task()
             # The caller who awaits the future was not cancelled, so it must not see a cancellation.
-            if self._closed and task is not None and task.cancelling() == 1:
+            if self._closed and task.cancelling() == 1:
                 raise ClosedError("closed by aclose()") from None
             raise
 
@@ -87,3 +90,8 @@ class IOThread:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.loop.shutdown_asyncgens()
+
+
+def _mark_seen(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,8 +1,9 @@
-"""What the first bytes of a file say: facts, read without FFmpeg in some tens of microseconds.
+"""What the headers in a file say: facts, read without FFmpeg in some tens of microseconds.
 
 Each parser's `parse` gives Facts, or None for a file that is left to FFmpeg's own probe. They raise SourceError where
 reading fails and CorruptAudioError for a header that leaves nothing to decode. They read little of a file, whatever
-its lengths claim; only a chain of Ogg streams is searched as a whole.
+its lengths claim; but in MP3 and Ogg, where nothing else shows that a part is missing, they go from frame to frame and
+from page to page, which takes about a hundredth of the time of decoding.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class _Length(NamedTuple):
 
 
 class _Findings(NamedTuple):
-    """The length of a file, its damage, and where the frames lie of the files that were put one behind the other."""
+    """The length of the audio, its damage, and where the frames of each file lie, if several were joined."""
 
     length: _Length
     damage: tuple[Damage, ...]
@@ -55,12 +55,13 @@ def parse(file: OpenBytes, head: memoryview, start: int = 0) -> Facts | None:
         return None
     first, second = frames
     stop = audio_stop(window, offset)
+    junk = _leading_junk(window, start, offset)
     findings = (_walk_all if stop - offset <= _MAX_WALK_BYTES else _walk_end)(window, offset, stop, first)
     pieces = None
     if len(findings.parts) > 1:  # FFmpeg would lose a frame behind each tag between them
         pieces = findings.parts
-    elif offset > start and encoder_tag(window, offset, first) is not None:
-        pieces = ((offset, file.size),)  # FFmpeg looks for that tag only right where the ID3v2 tags end
+    elif junk or (offset > start and encoder_tag(window, offset, first) is not None):
+        pieces = ((offset, file.size),)  # FFmpeg may stumble over junk, and looks for the tag only behind ID3v2 tags
     return Facts(
         container="mp3",
         codec=_CODECS[first.layer],
@@ -72,7 +73,7 @@ def parse(file: OpenBytes, head: memoryview, start: int = 0) -> Facts | None:
         frame_samples=first.num_samples,
         preroll_seconds=_PREROLL_SECONDS if len(findings.parts) < 2 else None,
         pieces=pieces,
-        damage=_leading_junk(window, start, offset) + findings.damage,
+        damage=junk + findings.damage,
     )
 
 
@@ -164,5 +165,5 @@ def _walk_end(window: Window, start: int, stop: int, first: Frame) -> _Findings:
             length = _length(tag.num_frames, tag, first)
     begin = _find(window, stop - _TAIL_BYTES, stop)
     frame = frame_at(window, begin)
-    faults = () if frame is None else walk(window, begin, stop, frame)[-1].faults
-    return _Findings(length, tuple(Damage(None, fault.kind, fault.message) for fault in faults))
+    parts = [] if frame is None else walk(window, begin, stop, frame)
+    return _Findings(length, tuple(Damage(None, kind, message) for part in parts for _, kind, message in part.faults))

@@ -20,7 +20,7 @@ _MAX_FAULTS = 100
 _MAX_PARTS = 256
 _MAX_CANDIDATES = 1 << 16
 
-# Zeros between two frames that could not hold the smallest one hide none.
+# Where the smallest frame has no room, none is missing: some encoders padded otherwise than they said.
 _MIN_FRAME_BYTES = 24
 
 Kind = Literal["truncated", "undecodable", "junk"]
@@ -127,6 +127,7 @@ class _Walker:
         if resume < self.at:
             self._note("undecodable", "a frame is cut short: bytes are missing", num_frames_back=1)
             self._count(-1)
+            self.end = self.last
         elif begins_file:
             self._note("junk", f"{resume - after} bytes between two files that are no MPEG audio")
         else:
@@ -136,9 +137,13 @@ class _Walker:
 
     def _pass_filler(self, after: int, has_tag: bool) -> None:
         begins_file = after < self.stop and self._begins_file(after, has_tag)
-        num_zeros = 0 if has_tag or begins_file or after == self.stop else after - self.at
-        if num_zeros >= _MIN_FRAME_BYTES:
-            self._note("undecodable", f"{num_zeros} zeros instead of MPEG audio", num_frames_back=1)
+        num_zeros = after - self.at
+        if num_zeros and not (has_tag or begins_file or after == self.stop):
+            message = f"{num_zeros} zeros between frames"
+            if num_zeros < _MIN_FRAME_BYTES:
+                self._note("junk", message)
+            else:
+                self._note("undecodable", message, num_frames_back=1)
         self._resume(after, begins_file)
 
     def _end(self, after: int) -> None:
@@ -159,12 +164,13 @@ class _Walker:
         return len(rest) < _KEY_BYTES and any(key.startswith(rest) for key in frame_sizes(self.frame.stream_bits))
 
     def _begins_file(self, offset: int, has_tag: bool) -> bool:
-        """Whether another file begins with the frame at `offset`, behind a tag or not."""
+        """Whether another file, of two frames at least, begins at `offset`, behind a tag or not."""
         frame = frame_at(self.window, offset)
-        if frame is None or not self.may_split:
+        second = None if frame is None else frame_at(self.window, offset + frame.num_bytes)
+        if frame is None or second is None or offset + frame.num_bytes + second.num_bytes > self.stop:
             return False
         is_alone = has_tag and not leans_back(self.window, offset, frame)
-        return is_alone or encoder_tag(self.window, offset, frame) is not None
+        return self.may_split and (is_alone or encoder_tag(self.window, offset, frame) is not None)
 
     def _resume(self, offset: int, begins_file: bool) -> None:
         self.at, self.is_next = offset, begins_file

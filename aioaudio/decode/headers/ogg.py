@@ -1,4 +1,4 @@
-"""Ogg with one Vorbis or Opus stream, or several that follow one another.
+"""Ogg with one Vorbis, Opus or FLAC stream, or several that follow one another.
 
 A page's granule position says where on the stream's timeline its last packet ends. So the last page gives the length,
 less what lies before the stream's first sample; the first page of sound tells that, by how much the samples of its
@@ -7,13 +7,13 @@ packets differ from its granule position.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 from aioaudio.audio import Damage
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers.ogg_codecs import Packets, Stream, identify, opus_samples, vorbis_blocks
-from aioaudio.decode.headers.ogg_pages import FRONT_BYTES, Page, last_page, page_at, stream_starts
+from aioaudio.decode.headers.ogg_pages import Page, is_intact, page_at
+from aioaudio.decode.headers.ogg_walk import Link, find_links
 from aioaudio.decode.headers.window import Window
 from aioaudio.encoded import OpenBytes
 
@@ -27,9 +27,7 @@ _MAX_HEADER_PAGES = 256
 # The modes of Vorbis are within so many bytes of the end of the headers.
 _SETUP_TAIL_BYTES = 64
 
-_LINK_BYTES = 8192
-
-_CUT = Damage(None, "truncated", "ends inside an Ogg page")
+_LINK_BYTES = 1 << 13
 
 
 class _Length(NamedTuple):
@@ -54,34 +52,46 @@ _UNKNOWN = _Length(None)
 
 
 def parse(file: OpenBytes, head: memoryview) -> Facts | None:
-    """Facts of an Ogg file of Vorbis or Opus with one or two channels, None for any other."""
+    """Facts of an Ogg file of Vorbis, Opus or FLAC, of up to eight channels; None for any other."""
     window = Window(file, head)
     first = page_at(window, 0)
     stream = None if first is None else _stream(window, first)
     if first is None or stream is None:
         return None
-    window = window.moved(FRONT_BYTES, 0)
-    last, is_cut = last_page(window, 0, file.size)
-    if last is None:
+    lengths: list[_Length] = []
+    damage: list[Damage] = []
+    seconds: float | None = 0.0
+    links = find_links(window, first)
+    for link in links:
+        near = window.moved(_LINK_BYTES, link.first.offset)
+        own = _stream(near, link.first)
+        if own is None or link.last.serial != link.first.serial:
+            return None
+        length = _length(near, own, link)
+        damage += _damage(link, own, length.num_samples, seconds)
+        is_alike = (own.sample_rate, own.num_channels) == (stream.sample_rate, stream.num_channels)
+        lengths.append(length if is_alike else _UNKNOWN)
+        if seconds is not None:
+            seconds = None if length.num_samples is None else seconds + length.num_samples / own.sample_rate
+    if not links:
         return None
-    bounds = tuple(pairwise([*stream_starts(window, first, last), file.size]))
-    length = _chain_length(window, stream, bounds) if len(bounds) > 1 else _length(window, stream, first, last)
-    if length is None:
-        return None
+    length, is_chain = _sum(lengths), len(links) > 1
     return Facts(
         container="ogg",
         codec=stream.codec,
         sample_rate=stream.sample_rate,
         num_channels=stream.num_channels,
-        channel_layout="mono" if stream.num_channels == 1 else "stereo",
+        channel_layout=stream.channel_layout,
+        bits_per_sample=stream.bits_per_sample,
         num_samples=length.num_samples,
         leading_samples=length.leading,
         slack=length.slack,
         untrimmed=length.untrimmed,
         frame_samples=stream.long_block,
-        preroll_seconds=_PREROLL_SECONDS[stream.codec] if len(bounds) == 1 else None,
-        pieces=bounds if len(bounds) > 1 else None,
-        damage=(_CUT,) if is_cut else (),
+        preroll_seconds=None if is_chain else _PREROLL_SECONDS.get(stream.codec),
+        pieces=tuple((link.first.offset, link.stop) for link in links) if is_chain else None,
+        damage=tuple(damage),
+        md5=None if is_chain else stream.md5,
     )
 
 
@@ -93,34 +103,55 @@ def _stream(window: Window, first: Page) -> Stream | None:
     return identify(bytes(window.read(first.stop - first.body, first.body)))
 
 
-def _chain_length(window: Window, stream: Stream, bounds: tuple[tuple[int, int], ...]) -> _Length | None:
-    """The length of all the streams that lie in `bounds`, of which `stream` is the first. None if one is not known."""
-    lengths: list[int] = []
-    for start, stop in bounds:
-        near = window.moved(_LINK_BYTES, start)
-        first, (last, _) = page_at(near, start), last_page(window, start, stop)
-        link = None if first is None else _stream(near, first)
-        length = None if first is None or link is None or last is None else _length(near, link, first, last)
-        if link is None or length is None:
-            return None
-        is_alike = (link.sample_rate, link.num_channels) == (stream.sample_rate, stream.num_channels)
-        if is_alike and length.num_samples is not None:
-            lengths.append(length.num_samples)
-    return _Length(sum(lengths)) if len(lengths) == len(bounds) else _UNKNOWN
+def _sum(lengths: list[_Length]) -> _Length:
+    if len(lengths) == 1:
+        return lengths[0]
+    known = [length.num_samples for length in lengths if length.num_samples is not None]
+    return _Length(sum(known)) if len(known) == len(lengths) else _UNKNOWN
 
 
-def _length(window: Window, stream: Stream, first: Page, last: Page) -> _Length | None:
-    """The length of `stream`, which begins with the page `first` and ends with `last`, None if that is another's."""
-    if last.serial != first.serial:
+def _damage(link: Link, stream: Stream, num_samples: int | None, seconds: float | None) -> list[Damage]:
+    """The faults of `link`, a stream of `num_samples`, on a timeline where it begins at `seconds`; None is unknown."""
+    damage: list[Damage] = []
+    for granule, kind, message in link.faults:
+        position = _position(granule, link, stream, num_samples)
+        if position is not None and position == stream.num_samples:
+            kind = "junk"  # FLAC may store its length: behind that is nothing to be missed
+        at_seconds = None if position is None or seconds is None else seconds + position / stream.sample_rate
+        damage.append(Damage(at_seconds, kind, message))
+    return damage
+
+
+def _position(granule: int, link: Link, stream: Stream, num_samples: int | None) -> int | None:
+    """The sample of a stream of `num_samples` at a granule position; None where it cannot be told."""
+    if granule <= 0:
+        return 0
+    if num_samples is None:
         return None
-    sound = _first_sound(window, stream, first)
+    start = 0 if stream.codec == "flac" else link.last.granule - num_samples
+    return min(max(0, granule - start), num_samples)
+
+
+def _length(window: Window, stream: Stream, link: Link) -> _Length:
+    """The length of `stream`, which is that of `link`."""
+    sound, last = _first_sound(window, stream, link), link.last
     if sound is None or sound.page.stop > last.stop or (sound.page.is_last and sound.page.offset != last.offset):
         return _UNKNOWN
-    if stream.codec == "opus":
+    if stream.codec == "flac":
+        length = _Length(_flac_length(sound.packets, stream.num_samples, last))
+    elif stream.codec == "opus":
         length = _opus_length(opus_samples(sound.packets), stream.pre_skip, sound.page, last)
     else:
         length = _vorbis_length(vorbis_blocks(stream, sound.setup_tail, sound.packets), sound.page, last)
     return length if length.num_samples is not None and length.num_samples >= 0 else _UNKNOWN
+
+
+def _flac_length(packets: Packets, num_samples: int | None, last: Page) -> int | None:
+    """The length that the stream stores, or that of its pages; None if it does not begin at its beginning."""
+    data, bounds = packets
+    if not bounds or data[bounds[0][0] :][4:5] != b"\0":  # the number of the first frame, or of its first sample
+        return None
+    return last.granule if num_samples is None else num_samples
 
 
 def _opus_length(decoded: int, pre_skip: int, sound: Page, last: Page) -> _Length:
@@ -157,8 +188,9 @@ def _vorbis_length(blocks: list[int], sound: Page, last: Page) -> _Length:
     return _Length(last.granule, leading=-start) if -start <= second else _UNKNOWN
 
 
-def _first_sound(window: Window, stream: Stream, first: Page) -> _Sound | None:
-    page, num_packets = first, 1
+def _first_sound(window: Window, stream: Stream, link: Link) -> _Sound | None:
+    first = page = link.first
+    num_packets = 1
     for _ in range(_MAX_HEADER_PAGES):
         if num_packets >= stream.num_headers:
             break
@@ -169,7 +201,7 @@ def _first_sound(window: Window, stream: Stream, first: Page) -> _Sound | None:
     sound = page_at(window, page.stop)
     if num_packets < stream.num_headers or sound is None or sound.serial != first.serial or sound.is_continued:
         return None
-    if sound.stop > window.size:
+    if not is_intact(window, sound):
         return None
     # Sound should begin on a page of its own; some encoders put its first packet behind the headers.
     data = bytes(window.read(sound.stop - page.body, page.body))

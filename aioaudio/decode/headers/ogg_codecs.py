@@ -1,4 +1,4 @@
-"""The codecs of Ogg streams whose length we know how to tell: Vorbis and Opus."""
+"""The codecs of Ogg streams whose length we know how to tell: Vorbis, Opus and FLAC."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ _VORBIS_HEAD = struct.Struct("<7sIBI12xBB")
 _OPUS_HEAD = struct.Struct("<8sBBHIhB")
 _OPUS_RATE = 48_000
 
+# Magic, major and minor version, headers that follow, then the start of a FLAC file: magic, the header of STREAMINFO,
+# smallest and largest block, (smallest and largest frame), rate, channels, bits and samples in one, MD5.
+_FLAC_HEAD = struct.Struct(">5sBBH4sIHH6xQ16s")
+_FLAC_STREAMINFO_BYTES = 34
+
+# FFmpeg's names of the channels that Vorbis assigns to each count, and Opus too, and those that FLAC does.
+_VORBIS_LAYOUTS = ("mono", "stereo", "3.0", "quad", "5.0", "5.1", "6.1", "7.1")
+_FLAC_LAYOUTS = ("mono", "stereo", "3.0", "quad", "5.0(side)", "5.1(side)", "6.1", "7.1")
+
 # Samples of an Opus packet by its first byte, at 48 kHz: of one frame or of two. Where the two low bits are set, the
 # next byte counts them.
 _OPUS_FRAMES = (480, 960, 1920, 2880) * 3 + (480, 960) * 2 + (120, 240, 480, 960) * 4
@@ -25,33 +34,71 @@ _OPUS_MAX_SAMPLES = 5760
 class Stream(NamedTuple):
     """A stream, from its first packet.
 
-    `pre_skip` are samples that the decoder drops, `num_headers` the packets before the first one of sound,
-    `short_block` and `long_block` the two sizes of Vorbis, or both the longest packet of Opus.
+    `num_headers` are the packets before the first one of sound. `short_block` and `long_block` are the two sizes of
+    Vorbis, or both the longest packet of Opus or block of FLAC. `pre_skip` are samples that the decoder drops.
+    `bits_per_sample`, `num_samples` (None where it is not stored) and `md5` are those of FLAC.
     """
 
     codec: str
     sample_rate: int
+    channel_layout: str
     num_channels: int
-    pre_skip: int
     num_headers: int
     short_block: int
     long_block: int
+    pre_skip: int = 0
+    bits_per_sample: int | None = None
+    num_samples: int | None = None
+    md5: bytes | None = None
 
 
 def identify(packet: bytes) -> Stream | None:
-    """The stream that begins with `packet`, None unless it is Vorbis or Opus of one or two channels."""
+    """The stream that begins with `packet`, None unless it is Vorbis, Opus or FLAC with channels that have names."""
     if packet[:7] == b"\x01vorbis" and len(packet) >= _VORBIS_HEAD.size:
-        _, version, num_channels, sample_rate, sizes, framing = _VORBIS_HEAD.unpack_from(packet)
-        short, long = sizes & 15, sizes >> 4
-        if version or not framing & 1 or not 1 <= num_channels <= 2 or not sample_rate or not 6 <= short <= long <= 13:
-            return None
-        return Stream("vorbis", sample_rate, num_channels, 0, 3, 1 << short, 1 << long)
+        return _identify_vorbis(packet)
     if packet[:8] == b"OpusHead" and len(packet) >= _OPUS_HEAD.size:
-        _, version, num_channels, pre_skip, _, _, mapping = _OPUS_HEAD.unpack_from(packet)
-        if version > 15 or not 1 <= num_channels <= 2 or mapping:
-            return None
-        return Stream("opus", _OPUS_RATE, num_channels, pre_skip, 2, _OPUS_MAX_SAMPLES, _OPUS_MAX_SAMPLES)
+        return _identify_opus(packet)
+    if packet[:5] == b"\x7fFLAC" and len(packet) >= _FLAC_HEAD.size:
+        return _identify_flac(packet)
     return None
+
+
+def _identify_vorbis(packet: bytes) -> Stream | None:
+    _, version, num_channels, sample_rate, sizes, framing = _VORBIS_HEAD.unpack_from(packet)
+    short, long = sizes & 15, sizes >> 4
+    if version or not framing & 1 or not 1 <= num_channels <= 8 or not sample_rate or not 6 <= short <= long <= 13:
+        return None
+    return Stream("vorbis", sample_rate, _VORBIS_LAYOUTS[num_channels - 1], num_channels, 3, 1 << short, 1 << long)
+
+
+def _identify_opus(packet: bytes) -> Stream | None:
+    _, version, num_channels, pre_skip, _, _, mapping = _OPUS_HEAD.unpack_from(packet)
+    max_channels = {0: 2, 1: 8}.get(mapping, 0)
+    if version > 15 or not 1 <= num_channels <= max_channels:
+        return None
+    layout = _VORBIS_LAYOUTS[num_channels - 1]
+    return Stream("opus", _OPUS_RATE, layout, num_channels, 2, _OPUS_MAX_SAMPLES, _OPUS_MAX_SAMPLES, pre_skip)
+
+
+def _identify_flac(packet: bytes) -> Stream | None:
+    _, major, _, num_more, magic, block, _, max_blocksize, packed, md5 = _FLAC_HEAD.unpack_from(packet)
+    sample_rate, num_channels, num_bits = packed >> 44, (packed >> 41 & 7) + 1, (packed >> 36 & 31) + 1
+    if major != 1 or not num_more or magic != b"fLaC" or block & 0x7FFFFFFF != _FLAC_STREAMINFO_BYTES:
+        return None
+    if not sample_rate or not max_blocksize:
+        return None
+    return Stream(
+        "flac",
+        sample_rate,
+        _FLAC_LAYOUTS[num_channels - 1],
+        num_channels,
+        1 + num_more,
+        max_blocksize,
+        max_blocksize,
+        bits_per_sample=num_bits,
+        num_samples=packed & (1 << 36) - 1 or None,
+        md5=md5 if any(md5) else None,
+    )
 
 
 class Packets(NamedTuple):

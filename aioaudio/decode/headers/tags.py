@@ -45,12 +45,13 @@ def skip_filler(window: Window, start: int, stop: int) -> tuple[int, bool]:
     """Where tags (ID3v2, ID3v1, APE) and zeros that begin at `start` end, at most at `stop`, and whether there was a
     tag."""
     at = _skip_zeros(window, start, stop)
-    for num_tags in range(_MAX_TAGS):
+    num_tags = 0
+    while at < stop and num_tags < _MAX_TAGS:
         after = _skip_tag(window, at)
         if not at < after <= stop:
-            return at, num_tags > 0
-        at = _skip_zeros(window, after, stop)
-    return at, True
+            break
+        at, num_tags = _skip_zeros(window, after, stop), num_tags + 1
+    return at, num_tags > 0
 
 
 def _skip_tag(window: Window, start: int) -> int:
