@@ -140,9 +140,18 @@ class Clip:
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> None:
     """Raise ValueError unless `[start_seconds, stop_seconds)` is a range of finite, non-negative seconds."""
+    check_number("start_seconds", start_seconds)
+    if stop_seconds is not None:
+        check_number("stop_seconds", stop_seconds)
     if not (math.isfinite(start_seconds) and start_seconds >= 0):
         raise ValueError(f"start_seconds must be finite and not negative, not {start_seconds!r}")
     if stop_seconds is not None and not (math.isfinite(stop_seconds) and stop_seconds >= start_seconds):
         raise ValueError(
             f"stop_seconds must be finite and not before start_seconds ({start_seconds!r}), not {stop_seconds!r}"
         )
+
+
+def check_number(name: str, value: object) -> None:
+    """Raise TypeError unless `value` is a real number; bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, not {value!r}")

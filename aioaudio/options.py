@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from aioaudio.audio import check_range
+from aioaudio.audio import check_number, check_range
 
 __all__ = ["CONTAINERS", "DTYPES", "SAMPLE_FORMATS", "LoadOptions", "RawPCM", "check_timeout"]
 
@@ -92,6 +92,8 @@ class LoadOptions:
             raise ValueError(f"format must be one of {', '.join(CONTAINERS)}, not {self.format!r}")
         if self.on_damage not in ("raise", "conceal"):
             raise ValueError(f"on_damage must be 'raise' or 'conceal', not {self.on_damage!r}")
+        if self.max_seconds is not None:
+            check_number("max_seconds", self.max_seconds)
         if self.max_seconds is not None and not (math.isfinite(self.max_seconds) and self.max_seconds > 0):
             raise ValueError(f"max_seconds must be finite and positive, not {self.max_seconds!r}")
         if self.max_bytes is not None:
@@ -131,6 +133,8 @@ class LoadOptions:
 
 def check_timeout(timeout: float | None) -> None:
     """Raise ValueError unless `timeout` is None or a positive number of seconds."""
+    if timeout is not None:
+        check_number("timeout", timeout)
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
 

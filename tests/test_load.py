@@ -147,6 +147,11 @@ async def test_an_out_of_another_length_names_both_shapes(kind: str, media: Medi
         {"max_seconds": 0},
         {"max_bytes": 0},
         {"timeout": 0},
+        {"timeout": "1"},
+        {"start_seconds": "1"},
+        {"stop_seconds": "1"},
+        {"max_seconds": "1"},
+        {"channels": 0},
         {"timeout": -1},
         {"start_seconds": -1},
     ],
@@ -272,6 +277,15 @@ async def test_a_source_that_stalls_times_out(data: Path) -> None:
 
     with pytest.raises(aioaudio.AudioTimeout, match="stalling"):
         await aioaudio.load(stalling(), timeout=0.05)
+
+
+async def test_a_source_of_nothing_without_end_times_out() -> None:
+    async def nothing() -> AsyncIterator[bytes]:
+        while True:
+            yield b""
+
+    with pytest.raises(aioaudio.AudioTimeout, match="nothing"):
+        await aioaudio.load(nothing(), timeout=0.05)
 
 
 async def test_decoding_that_takes_too_long_times_out(media: MediaLibrary) -> None:

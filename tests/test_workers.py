@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import resource
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ import pytest
 
 from aioaudio.errors import ClosedError
 from aioaudio.workers import MAX_GROUP, Stop, Workers, default_workers
-from aioaudio.workers.pool import Thread
+from aioaudio.workers.pool import Pool, Thread
 
 MIB = 1 << 20
 PATIENCE = 30  # seconds after which a thread that waits in vain gives up
@@ -187,6 +188,16 @@ async def test_a_group_is_bounded_in_weight(
     busy.open()
     await asyncio.gather(*tasks)
     assert recorder.groups == groups
+
+
+@pytest.mark.parametrize(("descriptors", "num_threads", "jobs"), [(1024, 2, 8), (1024, 64, 4), (64, 2, 8), (64, 99, 1)])
+def test_groups_are_smaller_where_descriptors_are_few(descriptors: int, num_threads: int, jobs: int) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, before[1]))
+    try:
+        assert Pool("pool", num_threads).max_group == jobs
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_direct_jobs_go_before_read_ahead(workers: Workers, busy: Gate) -> None:

@@ -22,6 +22,10 @@ sys.modules["aioaudio"] = types.ModuleType("aioaudio")
 sys.modules["aioaudio"].__path__ = sys.argv[1:]
 
 import asyncio, hashlib, os, signal, threading
+
+# A program that a script starts in the background is born with interrupts ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 from aioaudio.workers import Workers, default_workers
 
 def echo(tasks, stops):

@@ -68,6 +68,8 @@ def _judge(failure: Failure, facts: Facts, *, complete: bool, last: bool) -> Dam
         return Damage(end_seconds, "junk", f"bytes after the end that are no audio ({failure.message})")
     if failure.before <= facts.frame_samples and "invalid new backstep" in failure.message:
         return Damage(at_seconds, "junk", "cut from a stream: its first frame leans on bytes that are not here")
+    if last and "Packet is too small" in failure.message:  # the pad byte behind an odd number of bytes
+        return Damage(at_seconds, "junk", f"bytes after the end that are no audio ({failure.message})")
     if last and facts.container != "flac":
         return Damage(at_seconds, "truncated", f"the last frame is cut off ({failure.message})")
     return Damage(at_seconds, "undecodable", failure.message)

@@ -69,7 +69,7 @@ def select_track(container: InputContainer, track: int | str | None, name: str) 
     if stream is None:
         languages = [language_of(stream) for stream in streams]
         known = ", ".join(f"{i} ({language})" if language else str(i) for i, language in enumerate(languages))
-        raise UnsupportedAudioError(f"has no track {track!r}: there are {known}", source=name)
+        raise UnsupportedAudioError(f"has no track {track!r}; its audio tracks are {known}", source=name)
     return _decodable(stream, name)
 
 

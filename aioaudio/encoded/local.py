@@ -31,7 +31,8 @@ class LocalFile:
 
     def __init__(self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
         self.path = os.fspath(path)
-        self.name = os.fsdecode(self.path)
+        # Bytes that are no UTF-8 are shown as escapes, so that errors can always be printed.
+        self.name = os.fsdecode(self.path).encode("utf-8", "backslashreplace").decode()
 
     def __repr__(self) -> str:
         return f"LocalFile({self.name!r})"

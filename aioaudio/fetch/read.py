@@ -221,6 +221,8 @@ async def _collect(blocks: AsyncIterator[Any], name: str, workers: ReadWorkers, 
         async with _closing(blocks):
             async for block in blocks:
                 with _checked(block, name) as view:
+                    if not view:  # a source that never waits for anything must not keep the loop from its timeouts
+                        await asyncio.sleep(0)
                     if writer.fits(len(view)):
                         writer.write(view)
                     else:

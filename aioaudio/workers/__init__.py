@@ -91,6 +91,8 @@ class Workers:
 
     def __init__(self, *, read_threads: int | None = None, decode_threads: int | None = None) -> None:
         for name, value in (("read_threads", read_threads), ("decode_threads", decode_threads)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise TypeError(f"{name} must be an integer, not {value!r}")
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
         self._options = read_threads, decode_threads
@@ -153,8 +155,9 @@ class Workers:
 
         The kernel gives one result for each task, in their order; one that is an exception is raised here, and what
         the kernel itself raises is raised for each task. A thread that becomes free takes the oldest job and its
-        share of the jobs that wait for the same kernel, ceil(waiting / idle threads), at most MAX_GROUP. Weights are
-        bytes: a group of several has 64 MiB at most. `alone` jobs are a group each. Jobs of `priority` 0 (direct) go
+        share of the jobs that wait for the same kernel, ceil(waiting / idle threads), at most MAX_GROUP, or fewer where
+        the process may open so few descriptors that the threads would use them up. Weights are bytes: a group of
+        several has 64 MiB at most. `alone` jobs are a group each. Jobs of `priority` 0 (direct) go
         before those of priority 1 (read-ahead). `timeout` seconds after the thread took the job, its
         `Stop.deadline` has come; to heed it is the kernel's business.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import resource
 import threading
 import time
 from collections import OrderedDict
@@ -20,7 +21,7 @@ from typing import Any, TypeVar, cast
 from aioaudio.errors import ClosedError
 from aioaudio.workers.job import Job, Kernel, Lane, deliver, forget_locals, results_of
 
-__all__ = ["MAX_GROUP", "Pool", "Thread"]
+__all__ = ["MAX_GROUP", "Pool", "Thread", "group_limit"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,6 +31,17 @@ MAX_GROUP = 8
 
 # Sum of the weights of a group of several jobs, in bytes: what one thread holds in memory.
 _MAX_WEIGHT = 64 << 20
+
+
+def group_limit(num_threads: int) -> int:
+    """Jobs that each of so many threads may take at once: MAX_GROUP, fewer where descriptors are few.
+
+    A job may need two of them, and half of those that the process may open are for all jobs together.
+    """
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft_limit == resource.RLIM_INFINITY:
+        return MAX_GROUP
+    return max(1, min(MAX_GROUP, soft_limit // 4 // num_threads))
 
 
 class Thread(threading.Thread):
@@ -54,6 +66,7 @@ class Pool:
     def __init__(self, name: str, num_threads: int) -> None:
         self.name = name
         self.num_threads = num_threads
+        self.max_group = group_limit(num_threads)
         self.closed = False
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -243,7 +256,7 @@ class Pool:
         idle = max(1, self.num_threads - len(self._running))
         key = next(iter(lanes)) if len(lanes) == 1 else min(lanes, key=lambda key: next(iter(lanes[key])).number)
         lane, alone = lanes[key], key[1]
-        share = 1 if alone else min(MAX_GROUP, -(-waiting // idle))
+        share = 1 if alone else min(self.max_group, -(-waiting // idle))
         group: list[Job] = []
         weight = 0
         now = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 from dataclasses import replace
@@ -555,3 +556,26 @@ def test_a_read_error_is_raised(kind: str) -> None:
     data = id3v2(5_000) + SEEDS[kind] if kind in ("flac", "mp3") else SEEDS[kind]
     with pytest.raises(FetchError):
         read_facts(CountingBytes(data, fail_at=4_096), memoryview(data)[:4096])
+
+
+class ShrinkingBytes:
+    """A file that is cut off while it is read: it says that it has all bytes, and gives those up to `stop`."""
+
+    def __init__(self, data: bytes, stop: int) -> None:
+        self._data, self._stop = data, stop
+        self.size = len(data)
+
+    def read(self, num_bytes: int, offset: int) -> memoryview:
+        return memoryview(self._data)[offset : min(self._stop, offset + num_bytes)]
+
+    def ffmpeg_path(self) -> str:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("kind", ["wav", "w64", "aiff", "flac", "mp3", "mp2", "vorbis", "opus", "flac-ogg", "wavpack"])
+def test_a_file_that_shrinks_is_read_to_an_end(media: MediaLibrary, kind: str) -> None:
+    data = media.make(kind, seconds=1.0).path.read_bytes()
+    for padded in (data, data + bytes(3000)):
+        for stop in (len(data) - 1, len(data), len(data) // 2, 4096, 100):
+            with contextlib.suppress(AudioError):
+                read_facts(ShrinkingBytes(padded, stop), memoryview(data)[:4096])

@@ -74,6 +74,8 @@ def _skip_zeros(window: Window, start: int, stop: int) -> int:
     """Where the zeros that begin at `start` end, at most at `stop`."""
     while start < stop:
         block = bytes(window.read(min(_BLOCK_BYTES, stop - start), start))
+        if not block:  # the file has become shorter
+            break
         rest = block.lstrip(b"\0")
         start += len(block) - len(rest)
         if rest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aioaudio.encoded import OpenBytes
+from aioaudio.errors import FetchError
 
 __all__ = ["Window", "skip_id3v2"]
 
@@ -21,11 +22,15 @@ class Window:
         self._reaches_end = start + len(head) >= file.size
 
     def read(self, num_bytes: int, offset: int) -> memoryview:
-        """Bytes `[offset, offset + num_bytes)`, fewer only at the end. Raises SourceError on a read error."""
+        """Bytes `[offset, offset + num_bytes)`, fewer only at the end. Raises SourceError where they cannot be had."""
         at = offset - self._start
         if at >= 0 and (self._reaches_end or at + num_bytes <= len(self._head)):
             return self._head[at : at + num_bytes]
-        return self._file.read(num_bytes, offset)
+        data = self._file.read(num_bytes, offset)
+        # A parser that trusts the size would look for ever for bytes that are gone.
+        if len(data) < min(num_bytes, self.size - offset):
+            raise FetchError("became shorter while it was read")
+        return data
 
     def moved(self, num_bytes: int, offset: int) -> Window:
         """A window of the same file that has read `num_bytes` at `offset`."""

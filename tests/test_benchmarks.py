@@ -1,0 +1,120 @@
+"""The harness of the benchmarks reckons rightly, and the programs on it run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from harness import Case, Grid, Report, Rounds, Target, Turn, order_of_turns, publish, run_cases
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+def run(program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(BENCHMARKS / program), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+
+
+def make_report(targets: list[Target]) -> Report:
+    grid = Grid("CPU of a load", "ms", {"wav 1 s": {"aioaudio": 0.25, "other": 123.4}, "mp3 1 s": {"aioaudio": 2.0}})
+    rounds = Rounds({"aioaudio": [{"cpu_us": 250.0}]})
+    return Report(
+        program="decode",
+        is_quick=True,
+        num_rounds=1,
+        contenders={"aioaudio": "1.2.3"},
+        absent={"other": "No module"},
+        results={"loads/wav": rounds},
+        notes=["other: fewer samples"],
+        grids=[grid],
+        targets=targets,
+        load_before=0.0,
+    )
+
+
+def test_ratios_and_differences_are_taken_within_a_round() -> None:
+    rounds = Rounds({"a": [{"x": 10.0}, {"x": 40.0}, {"x": 9.0}], "b": [{"x": 5.0}, {"x": 20.0}, {"x": 3.0}]})
+    assert rounds.ratios("a", "b", "x") == [2.0, 2.0, 3.0]
+    assert rounds.differences("a", "b", "x") == [5.0, 20.0, 6.0]
+    assert rounds.median("a", "x") == 10.0
+    assert "a" in rounds
+    assert "c" not in rounds
+
+
+def test_everybody_takes_one_turn_a_round_and_the_first_round_does_not_count() -> None:
+    taken: list[str] = []
+
+    def contender(name: str) -> Turn:
+        taken.append(name)
+        return {"turn": float(taken.count(name))}
+
+    case = Case("letters", lambda: {name: lambda name=name: contender(name) for name in "abc"})  # type: ignore[misc]
+    results = run_cases([case, Case("numbers", dict)], ["lett"], num_rounds=5)
+    assert list(results) == ["letters"]
+    assert [sorted(taken[at : at + 3]) for at in range(0, 18, 3)] == [["a", "b", "c"]] * 6
+    for name in "abc":
+        assert results["letters"].values(name, "turn") == [2, 3, 4, 5, 6]
+
+
+def test_nobody_keeps_a_place_or_a_neighbour() -> None:
+    orders = [order_of_turns(list("abcd"), index) for index in range(8)]
+    assert {order[0] for order in orders} == set("abcd")
+    assert len({order[order.index("a") - 1] for order in orders if order[0] != "a"}) > 1
+
+
+@pytest.mark.parametrize(("values", "least", "met"), [([1, 2, 9], False, True), ([1, 3, 9], False, False)])
+def test_a_target_bounds_the_median(values: list[float], least: bool, met: bool) -> None:
+    assert Target("ratio", values, 2.5, least=least).met is met
+    assert Target("ratio", values, 2.5, least=not least).met is not met
+
+
+def test_a_page_is_filled_between_its_markers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- decode.py -->\nold\n<!-- end of decode.py -->\nafter\n")
+    arguments = argparse.Namespace(json=tmp_path / "decode.json", plot=None, docs=page)
+    targets = [Target("met", [1.0], 2.0), Target("missed", [3.0], 2.0)]
+    for _ in range(2):
+        publish(make_report(targets), arguments)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- decode.py -->")
+    assert text.endswith("<!-- end of decode.py -->\nafter\n")
+    assert "old" not in text
+    assert "| wav 1 s | 0.250 | 123 |" in text
+    assert "| mp3 1 s | 2.00 | – |" in text
+    assert "1 of 2 are met" in text
+    assert "| missed | 3.00 (3.00 to 3.00) | ≤ 2.00 | no |" in text
+    assert text.count("no measurement") == 1
+    assert json.loads(arguments.json.read_text())["cases"] == {"loads/wav": {"aioaudio": [{"cpu_us": 250.0}]}}
+    assert "other (No module)" in capsys.readouterr().out
+
+
+def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("nothing to fill")
+    with pytest.raises(ValueError, match=r"no <!-- decode\.py -->"):
+        publish(make_report([]), argparse.Namespace(json=tmp_path / "decode.json", plot=None, docs=page))
+    assert page.read_text() == "nothing to fill"
+
+
+def test_decode_measures_short_clips(tmp_path: Path) -> None:
+    file = tmp_path / "decode.json"
+    done = run("decode.py", "--quick", "--only", "short/wav 10 ms", "--json", file)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(file.read_text())["cases"]
+    assert set(measured) == {"short/wav 10 ms/path", "short/wav 10 ms/bytes"}
+    for contenders in measured.values():
+        assert {"aioaudio", "kernel, groups of 8", "PyAV frames", "soundfile"} <= set(contenders)
+        assert all(turn["cpu_us"] > 0 for turns in contenders.values() for turn in turns)
+    assert "wav 10 ms from bytes: added in a gather" in done.stdout
+
+
+def test_the_list_names_cases_and_contenders() -> None:
+    done = run("decode.py", "--list", "--only", "threads")
+    assert done.returncode == 0, done.stderr
+    assert "threads/flac 10 s\n" in done.stdout
+    assert "loads/" not in done.stdout
+    assert "soundfile" in done.stdout
