@@ -28,7 +28,7 @@ def test_a_str_and_a_path_name_a_local_file(path: str | Path) -> None:
     resolved = resolve(path)
     assert isinstance(resolved, LocalFile)
     assert resolved.path == os.fspath(path)
-    assert resolved.name == str(path)
+    assert resolved.name == str(path).replace("\udcff", r"\udcff")  # which can be printed
 
 
 def test_a_path_that_is_not_unicode_keeps_its_bytes(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_path_that_is_not_unicode_keeps_its_bytes(tmp_path: Path) -> None:
     resolved = resolve(entry)
     assert isinstance(resolved, LocalFile)
     assert resolved.path == entry.path
-    assert resolved.name == os.fsdecode(entry.path)
+    assert resolved.name == os.fsdecode(entry.path).replace("\udcff", r"\udcff")
 
 
 @pytest.mark.parametrize(
