@@ -5,7 +5,8 @@ Every contender has to give as many samples as aioaudio, and nearly the same one
 is read from the page cache, or from bytes, and becomes float32 (num_channels, num_samples).
 
 loads     CPU of the whole process for each clip, and clips a second, with one thread and with two. aioaudio loads all
-          in one gather on an event loop; the peers' threads take sources from a deque, and do nothing else.
+          in one gather on an event loop; the peers' threads take sources from a deque, and do nothing else. "control"
+          is SHA-256 in one thread and in two: what two threads gain on this machine at all.
 busy      Clips a second of one decoding thread beside a main thread that runs Python without pause, and so gives the
           GIL away only when it is asked to, every 5 ms. The peers load in a thread of their own. aioaudio's event loop
           has a thread of its own, too, and keeps 32 loads in flight; so its results have to get the GIL twice, in the
@@ -28,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from decode_cases import QUICK, Bench, Effort
-from decode_summary import summarize
+from decode_summary import control_notes, summarize
 from harness import Report, parse_arguments, print_cases, publish, run_cases
 from peers import versions_of
 
@@ -51,7 +52,7 @@ def main() -> None:
         contenders=contenders,
         absent=bench.absent,
         results=results,
-        notes=bench.notes(),
+        notes=[*control_notes(results), *bench.notes()],
         grids=grids,
         targets=targets,
         load_before=load_before,

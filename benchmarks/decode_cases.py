@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ __all__ = [
     "ALONE",
     "BUSY",
     "CLIPS",
+    "CONTROL",
     "KERNEL_OF_1",
     "KERNEL_OF_8",
     "KINDS",
@@ -47,6 +49,7 @@ KINDS = ("path", "bytes")
 OURS, AHEAD, ALONE = "aioaudio", "aioaudio ahead", "aioaudio, one by one"
 KERNEL_OF_8, KERNEL_OF_1 = "kernel, groups of 8", "kernel, alone"
 NOBODY = "nobody"
+CONTROL = "loads/control"
 
 # Of one turn, whose waveforms are all kept.
 MAX_BYTES = 512 << 20
@@ -104,6 +107,7 @@ class Bench:
             aioaudio.run(session.aclose())
 
     def cases(self) -> Iterator[Case]:
+        yield Case(CONTROL, self.control)
         for clip, rate, kind in product(CLIPS, RATES, KINDS):
             if kind == "bytes" and clip.seconds > 10:
                 continue  # what differs is the opening
@@ -114,6 +118,16 @@ class Bench:
             yield Case(short_name(clip, kind), partial(self.short, clip, kind))
         for clip in MIDDLE:
             yield Case(threads_name(clip), partial(self.threads, clip))
+
+    def control(self) -> dict[str, Contender]:
+        """What two threads can do on this machine at all: hashes, which need no memory and no GIL."""
+        data, num_hashes = bytes(1 << 20), round(1000 * self.effort.turn_seconds)
+
+        def digest(_: Source, __: int | None) -> torch.Tensor:
+            hashlib.sha256(data).digest()
+            return torch.empty(0)
+
+        return {with_threads(CONTROL, n): partial(turns.in_threads, digest, [""] * num_hashes, None, n) for n in (1, 2)}
 
     def loads(self, clip: Clip, rate: str, kind: str) -> dict[str, Contender]:
         source, sample_rate = self.source(clip, kind), RATES[rate]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
@@ -10,6 +11,7 @@ from decode_cases import (
     ALONE,
     BUSY,
     CLIPS,
+    CONTROL,
     KERNEL_OF_1,
     KERNEL_OF_8,
     KINDS,
@@ -29,7 +31,7 @@ from decode_cases import (
 from harness import Grid, Rounds, Target
 from peers import Peer
 
-__all__ = ["summarize"]
+__all__ = ["control_notes", "summarize"]
 
 Results = Mapping[str, Rounds]
 Findings = tuple[list[Grid], list[Target]]
@@ -48,6 +50,15 @@ def summarize(results: Results, peers: Sequence[Peer]) -> Findings:
     ]
     grids = [grid for some, _ in found for grid in some if grid.rows]
     return grids, [target for _, some in found for target in some]
+
+
+def control_notes(results: Results) -> list[str]:
+    """What two threads do of what is no audio."""
+    if CONTROL not in results:
+        return []
+    ratios = results[CONTROL].ratios(with_threads(CONTROL, 2), with_threads(CONTROL, 1), "per_second")
+    ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return [f"in this run two threads hash {ratio} times as fast as one: no decoder can be expected to do better"]
 
 
 def _cpu(results: Results, titles: Sequence[str], ffmpeg_titles: Sequence[str], rate: str, kind: str) -> Findings:

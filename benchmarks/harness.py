@@ -21,6 +21,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from plot import draw
+
 import aioaudio
 
 __all__ = [
@@ -256,7 +258,8 @@ def publish(report: Report, arguments: argparse.Namespace) -> None:
     arguments.json.write_text(json.dumps(_as_json(report), indent=1) + "\n", "utf-8")
     print(f"\nwrote {os.path.relpath(arguments.json)}")
     if arguments.plot is not None:
-        _draw(report, arguments.plot)
+        title = "\n".join(report.remarks()[:-1]).replace("**", "").replace("`", "")
+        draw(title, report.grids, arguments.plot)
         print(f"wrote {os.path.relpath(arguments.plot)}")
     if arguments.docs is not None:
         _paste(report, arguments.docs)
@@ -321,43 +324,6 @@ def _markdown(table: list[list[str]]) -> str:
     head, *rows = table
     rule = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, rule, *rows])
-
-
-def _draw(report: Report, file: Path) -> None:
-    """A panel for each grid: a line for each row, a dot for each contender, on a logarithmic axis."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = list(dict.fromkeys(name for grid in report.grids for row in grid.rows.values() for name in row))
-    colours = dict(zip(names, mpl.color_sequences["tab10"] * 2, strict=False))
-    heights = [1.2 + 0.22 * len(grid.rows) for grid in report.grids]
-    figure, panels = plt.subplots(
-        len(heights), 1, figsize=(9, sum(heights)), height_ratios=heights, squeeze=False, layout="constrained"
-    )
-    for axes, grid in zip(panels[:, 0], report.grids, strict=True):
-        axes.set_title(f"{grid.title}, {grid.unit}", loc="left", fontsize=10)
-        for name in names:
-            dots = [(row[name], y) for y, row in enumerate(grid.rows.values()) if row.get(name, 0) > 0]
-            is_ours = name.startswith("aioaudio")
-            axes.scatter(
-                *(zip(*dots, strict=True) if dots else ([], [])),
-                label=name if dots else None,
-                color=colours[name],
-                s=48 if is_ours else 26,
-                marker="D" if is_ours else "o",
-                zorder=3 if is_ours else 2,
-            )
-        axes.set_yticks(range(len(grid.rows)), list(grid.rows), fontsize=8)
-        axes.set_ylim(len(grid.rows) - 0.5, -0.5)
-        axes.set_xscale("log")
-        axes.grid(alpha=0.3, which="both")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
-    figure.suptitle(" ".join(report.remarks()[:-1]).replace("**", "").replace("`", ""), fontsize=8, wrap=True)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=110)
-    plt.close(figure)
 
 
 def _cpu_model() -> str:

@@ -101,9 +101,10 @@ def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_decode_measures_short_clips(tmp_path: Path) -> None:
-    file = tmp_path / "decode.json"
-    done = run("decode.py", "--quick", "--only", "short/wav 10 ms", "--json", file)
+    file, picture = tmp_path / "decode.json", tmp_path / "new" / "decode.png"
+    done = run("decode.py", "--quick", "--only", "short/wav 10 ms", "--json", file, "--plot", picture)
     assert done.returncode == 0, done.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
     measured = json.loads(file.read_text())["cases"]
     assert set(measured) == {"short/wav 10 ms/path", "short/wav 10 ms/bytes"}
     for contenders in measured.values():
