@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from aioaudio.ffmpeg import release_log
 from aioaudio.session import Session, default_session
 
 __all__ = ["aclose", "decode", "fetch", "info", "load", "run"]
@@ -45,10 +44,9 @@ decode = _of_default_session(Session.decode)
 async def aclose() -> None:
     """Release what the default session holds: cancel what is queued, stop what runs, wait for its threads.
 
-    Puts av's log settings back as they were. The next operation makes all of it anew.
+    The next operation makes all of it anew.
     """
     await default_session().aclose()
-    release_log()
 
 
 def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:

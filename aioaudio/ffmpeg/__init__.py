@@ -1,0 +1,24 @@
+"""The one place for how FFmpeg is spoken to: whitelists, names in graph text, errors, messages, threads.
+
+Input is hostile: every open names the one protocol that it may use and the containers that it may take for audio, since
+playlists and scripts reach other files in spite of the protocol's whitelist.
+"""
+
+from __future__ import annotations
+
+from aioaudio.ffmpeg.faults import translate
+from aioaudio.ffmpeg.log import LogMessage, captured_log
+from aioaudio.ffmpeg.open import open_graph, open_input, seconds
+from aioaudio.ffmpeg.text import filename_option, format_option, quote
+
+__all__ = [
+    "LogMessage",
+    "captured_log",
+    "filename_option",
+    "format_option",
+    "open_graph",
+    "open_input",
+    "quote",
+    "seconds",
+    "translate",
+]

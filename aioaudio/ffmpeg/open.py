@@ -1,0 +1,84 @@
+"""How files and graphs are opened."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from fractions import Fraction
+from typing import Any
+
+import av
+from av.container import InputContainer
+
+from aioaudio.ffmpeg.libav import library_function
+from aioaudio.ffmpeg.text import WHITELISTS
+
+__all__ = ["open_graph", "open_input", "seconds"]
+
+
+# Tags in a broken encoding must not fail: PyAV below 19 has to be told, later ones replace by themselves.
+_METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+
+
+def open_input(
+    path: str | bytes, *, format: str | None = None, options: dict[str, str] | None = None
+) -> InputContainer:
+    """Open a local file with FFmpeg's demuxers. Raises av's errors: pass them to `translate`."""
+    container: InputContainer = av.open(
+        "file:" + os.fsdecode(path), format=format, options={**WHITELISTS, **(options or {})}, **_METADATA
+    )
+    return container
+
+
+def open_graph(text: str) -> InputContainer:
+    """Open a filter graph as one container, with one filter thread instead of one for each CPU."""
+    with _one_cpu:
+        return av.open(text, format="lavfi")
+
+
+def seconds(ticks: int, time_base: Any) -> Fraction:
+    """`ticks` of a `time_base`, which is a Fraction in PyAV below 19 and a rational of its own after."""
+    return Fraction(ticks * time_base.numerator, time_base.denominator)
+
+
+class _CpuCount:
+    """How many CPUs FFmpeg believes in: each graph would start a filter thread for each of them, and one more.
+
+    No option of a graph changes that; what does is a number in libavutil, which is the whole process's. It is 1 while
+    any of our graphs is being opened: a decoder that somebody else opens with PyAV just then has a single thread, too.
+    """
+
+    def __init__(self) -> None:
+        # Where it cannot be reached, FFmpeg starts its threads, and that is all.
+        self._force = library_function("av_cpu_force_count", ctypes.c_int)
+        self.forget_users()
+
+    def forget_users(self) -> None:
+        """In the child of a fork, none of the parent's threads is there to finish its graph."""
+        self._lock = threading.Lock()
+        self._num_users = 0
+        self._set(_ASK_THE_SYSTEM)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._num_users += 1
+            if self._num_users == 1:
+                self._set(1)
+
+    def __exit__(self, *exc_info: object) -> None:
+        with self._lock:
+            self._num_users -= 1
+            if self._num_users == 0:
+                self._set(_ASK_THE_SYSTEM)
+
+    def _set(self, count: int) -> None:
+        if self._force is not None:
+            self._force(count)
+
+
+_ASK_THE_SYSTEM = -1
+
+_one_cpu = _CpuCount()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_cpu.forget_users)
