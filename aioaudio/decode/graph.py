@@ -11,22 +11,28 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import av
 import av.error
-import torch
+import numpy as np
+import numpy.typing as npt
 
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.job import StopFlag
 from aioaudio.decode.mix import Matrix, pan_filter
 from aioaudio.decode.plan import Plan
+from aioaudio.decode.samples import Sink
 from aioaudio.ffmpeg import LogMessage, captured_log, filename_option, format_option, open_graph, quote
 
 __all__ = ["Member", "Outcome", "decode_members", "member_graph"]
 
-# Samples of a block: one for a whole clip, so that it needs no joining; for longer ones what fits the caches.
-_MAX_ONE_BLOCK = 1 << 18
-_BLOCK = 1 << 16
+Array = npt.NDArray[Any]
+
+# A result of not more samples, in all channels, is one block: it needs no joining, and the fewest calls. A longer one
+# comes in blocks of so many in each channel: fewer calls with more of them, fewer page faults with less.
+_MAX_ONE_BLOCK = 1 << 20
+_BLOCK = 1 << 15
 
 # A damaged file raises once for each packet that does not decode. A file with more is for the frame engine.
 _MAX_ERRORS = 32
@@ -35,7 +41,7 @@ _MAX_ERRORS = 32
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One file of a group. `origin` is the timestamp of its first sample, needed for seeking; `limit` is how many
-    samples of the result are too many."""
+    samples of the result are too many; `sink` is where a long result goes, if not into blocks."""
 
     path: str | bytes
     facts: Facts
@@ -47,18 +53,30 @@ class Member:
     origin: int = 0
     limit: int | None = None
     count_only: bool = False
+    sink: Sink | None = None
 
     @property
     def num_channels(self) -> int:
         """Channels of the result."""
         return self.facts.num_channels if self.matrix is None else len(self.matrix)
 
+    @property
+    def num_samples(self) -> int | None:
+        """Samples of the result, by the header; one less may come where it is resampled. None if not known."""
+        return None if self.facts.num_samples is None else self.plan.length_of(self.facts.num_samples)
+
+    @property
+    def is_one_block(self) -> bool:
+        """Whether the result comes as one block."""
+        return self.num_samples is not None and self.num_samples * self.num_channels <= _MAX_ONE_BLOCK
+
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a member: `num_samples` in blocks (num_channels, n), right if the engine is sure (`clean`)."""
+    """What became of a member: `num_samples`, in blocks (num_channels, n) or in the member's sink. If the engine is sure
+    of them, it is `clean`."""
 
-    blocks: deque[torch.Tensor] = field(default_factory=deque)
+    blocks: deque[Array] = field(default_factory=deque)
     num_samples: int = 0
     clean: bool = True
 
@@ -87,7 +105,7 @@ def _drain(
     outcomes: list[Outcome],
 ) -> bool:
     """Collect every block; say whether anything was raised on the way."""
-    dtypes = [torch.float64 if member.double else torch.float32 for member in members]
+    dtypes = [np.dtype(np.float64 if member.double else np.float32) for member in members]
     channels = [stream.channels for stream in container.streams.audio]
     for member, outcome, stream in zip(members, outcomes, container.streams.audio, strict=True):
         # The header may have told another rate or number of channels than the decoder yields.
@@ -96,16 +114,14 @@ def _drain(
     while num_errors <= _MAX_ERRORS:
         try:
             for packet in container.demux():
-                if not packet.size:
-                    continue
+                if not packet.size:  # the end: nothing but one of these comes for each member
+                    break
                 i = packet.stream_index
-                samples = torch.frombuffer(
-                    packet, dtype=dtypes[i]
-                )  # a view: the packet's memory is writable, and stays
-                block = samples.view(-1, channels[i]).T
-                outcomes[i].num_samples += block.shape[1]
-                if not members[i].count_only:
-                    outcomes[i].blocks.append(block)
+                # A view: the packet's memory is writable, and stays. By NumPy, since torch gives the GIL away for each
+                # view, and to get it back may take longer than to decode.
+                samples: Array = np.frombuffer(packet, dtypes[i])  # type: ignore[call-overload]
+                block = samples.reshape(-1, channels[i]).T
+                _keep(block, members[i], outcomes[i])
                 if _all_stopped(stops):
                     return True
         except av.error.FFmpegError:
@@ -114,6 +130,20 @@ def _drain(
         else:
             break
     return num_errors > 0
+
+
+def _keep(block: Array, member: Member, outcome: Outcome) -> None:
+    position = outcome.num_samples
+    outcome.num_samples += block.shape[1]
+    if member.count_only:
+        return
+    if member.sink is None:
+        outcome.blocks.append(block)
+    elif outcome.num_samples <= member.sink.waveform.shape[1]:
+        # At once, so that the next block is given this one's memory.
+        member.sink.write(position, block)
+    else:
+        outcome.clean = False
 
 
 def _all_stopped(stops: Iterable[StopFlag]) -> bool:
@@ -198,7 +228,8 @@ def _sample_filters(member: Member) -> list[str]:
     filters += _trim(plan.skip, None if plan.keep is None else plan.skip + plan.keep)
     if member.limit is not None:
         filters += _trim(0, member.limit)
-    filters.append(f"asetnsamples=n={_block_size(member)}:p=0")
+    block = max(1, member.num_samples or 0) if member.is_one_block else _BLOCK
+    filters.append(f"asetnsamples=n={block}:p=0")
     return filters
 
 
@@ -207,11 +238,3 @@ def _trim(start: int, stop: int | None) -> list[str]:
     if stop is not None:
         options.append(f"end_sample={stop}")
     return ["atrim=" + ":".join(options)] if options else []
-
-
-def _block_size(member: Member) -> int:
-    """A block that holds the whole result where its length is known and short, so that nothing is joined or wasted."""
-    if member.facts.num_samples is None:
-        return _BLOCK
-    length = member.plan.length_of(member.facts.num_samples)
-    return max(length, 1) if length <= _MAX_ONE_BLOCK else _BLOCK

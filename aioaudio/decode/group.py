@@ -30,7 +30,7 @@ from aioaudio.decode.plan import result_range
 from aioaudio.decode.prepare import Task, prepare
 from aioaudio.decode.resample import resample
 from aioaudio.decode.result import Result, audio_of, concerns
-from aioaudio.decode.samples import working_dtype
+from aioaudio.decode.samples import Sink, working_dtype
 from aioaudio.errors import AudioError, AudioTimeout, LimitError
 from aioaudio.options import LoadOptions
 
@@ -50,22 +50,25 @@ T = TypeVar("T")
 def decode_group(jobs: Sequence[DecodeJob], stops: Sequence[StopFlag]) -> list[Audio | Exception]:
     """Decode `jobs`, one result or error for each. Blocks; call it in a decode worker."""
     answers: list[Audio | Exception] = [Stopped()] * len(jobs)
-    in_graph: dict[int, Task] = {}
+    in_graph: dict[int, tuple[Task, Member]] = {}
     with contextlib.ExitStack() as files:
         for i, (job, stop) in enumerate(zip(jobs, stops, strict=True)):
             task = _guarded(job, prepare, job, stop, files)
             if isinstance(task, Exception):
                 answers[i] = task
             elif _graph_serves(task):
-                in_graph[i] = task
+                member = _guarded(job, _member, task)
+                if isinstance(member, Exception):
+                    answers[i] = member
+                else:
+                    in_graph[i] = task, member
             else:
                 answers[i] = _guarded(job, _decode_alone, task)
         if in_graph:
-            tasks = in_graph.values()
-            outcomes = decode_members([_member(task) for task in tasks], [task.stop for task in tasks])
+            outcomes = decode_members([member for _, member in in_graph.values()], [stops[i] for i in in_graph])
             alone = len(in_graph) == 1
-            for (i, task), outcome in zip(in_graph.items(), outcomes, strict=True):
-                answers[i] = _guarded(jobs[i], _settle, task, outcome, alone)
+            for (i, (task, member)), outcome in zip(in_graph.items(), outcomes, strict=True):
+                answers[i] = _guarded(jobs[i], _settle, task, member, outcome, alone)
     return answers
 
 
@@ -113,8 +116,7 @@ def _decode_alone(task: Task) -> Audio:
 
 def _decode_generally(task: Task) -> Result:
     if _is_empty(task):
-        nothing = torch.zeros((task.num_channels, 0), dtype=working_dtype(task.options.dtype))
-        return Result(task.plan.sample_rate, deque([nothing]))
+        return Result(task.plan.sample_rate)
     if task.facts.pcm is None:
         return _decode_frames(task)
     return _decode_pcm(task)
@@ -128,14 +130,14 @@ def _decode_pcm(task: Task) -> Result:
         return Result(task.plan.sample_rate, waveform=waveform, damage=task.facts.damage)
     plain = LoadOptions(dtype=working_dtype(task.options.dtype))
     samples = wav.decode(task.file, task.facts, start, stop, plain)
-    return Result(task.plan.sample_rate, deque([_finished(task, samples)]), damage=task.facts.damage)
+    return Result(task.plan.sample_rate, deque([_finished(task, samples).numpy()]), damage=task.facts.damage)
 
 
 def _decode_frames(task: Task) -> Result:
     decoded = decode_frames(_frame_decode(task), task.stop)
     task = replace(task, facts=decoded.facts, plan=decoded.plan)
     samples = _finished(task, decoded.samples)
-    return Result(task.plan.sample_rate, deque([samples]), damage=decoded.damage, verified=decoded.verified)
+    return Result(task.plan.sample_rate, deque([samples.numpy()]), damage=decoded.damage, verified=decoded.verified)
 
 
 def _frame_decode(task: Task, *, count_only: bool = False) -> FrameDecode:
@@ -161,7 +163,7 @@ def _finished(task: Task, samples: torch.Tensor) -> torch.Tensor:
 
 
 def _member(task: Task, *, count_only: bool = False) -> Member:
-    return Member(
+    member = Member(
         path=task.pieces[0].path if task.pieces else task.file.ffmpeg_path(),
         facts=task.facts,
         plan=task.plan,
@@ -173,19 +175,37 @@ def _member(task: Task, *, count_only: bool = False) -> Member:
         limit=None if task.limit is None else task.limit + 1,
         count_only=count_only,
     )
+    return member if count_only else _with_sink(member, task.options)
 
 
-def _settle(task: Task, outcome: Outcome, alone: bool) -> Audio:
+def _with_sink(member: Member, options: LoadOptions) -> Member:
+    """With memory for the whole result, if that is long and its length is known: then nothing needs to be joined."""
+    if member.num_samples is None or member.is_one_block:
+        return member
+    # Of a resampled result, whose last sample may not come, the rest must still be contiguous.
+    is_exact = member.plan.resampling is None
+    if not is_exact and (member.num_channels > 1 or options.out is not None):
+        return member
+    try:
+        return replace(member, sink=Sink(member.num_channels, member.num_samples, options))
+    except (MemoryError, ValueError):
+        if options.out is not None:
+            raise
+        return member  # the header promises more than fits into memory: more than is there, perhaps
+
+
+def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio:
     """The graph's result where it is sure; else the member alone, and then the general engine."""
     _check_stop(task)
     if not _is_sure(task, outcome) and not alone:
-        (outcome,) = decode_members([_member(task)], [task.stop])
+        (outcome,) = decode_members([member], [task.stop])
         _check_stop(task)
     if not _is_sure(task, outcome):
         return _decode_alone(task)
     if task.limit is not None and outcome.num_samples > task.limit:
         raise LimitError(f"has more than max_seconds={task.options.max_seconds} seconds", source=task.name)
-    return audio_of(task, Result(task.plan.sample_rate, outcome.blocks, damage=task.facts.damage))
+    waveform = None if member.sink is None else member.sink.waveform[:, : outcome.num_samples]
+    return audio_of(task, Result(task.plan.sample_rate, outcome.blocks, waveform, damage=task.facts.damage))
 
 
 def _check_stop(task: Task) -> None:

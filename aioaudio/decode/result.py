@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+import numpy.typing as npt
 import torch
 
 from aioaudio.audio import Audio, Damage
@@ -18,6 +19,8 @@ from aioaudio.options import LoadOptions
 
 __all__ = ["Result", "audio_of", "concerns"]
 
+Array = npt.NDArray[Any]
+
 
 @dataclass(slots=True)
 class Result:
@@ -26,7 +29,7 @@ class Result:
     word goes before the header's."""
 
     sample_rate: int
-    blocks: deque[torch.Tensor] = field(default_factory=deque)
+    blocks: deque[Array] = field(default_factory=deque)
     waveform: torch.Tensor | None = None
     damage: tuple[Damage, ...] = ()
     verified: Literal["md5", "crc"] | None = None

@@ -1,18 +1,34 @@
-"""From the engines' float samples to what was asked for: one conversion, shared by all engines."""
+"""From the engines' float samples to what was asked for: one conversion, shared by all engines.
+
+By NumPy: torch gives the GIL away for each view that it makes, and wakes threads of its own for what is large.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from aioaudio.options import LoadOptions
 
-__all__ = ["allocate", "assemble", "convert", "place", "working_dtype"]
+__all__ = ["NUMPY_DTYPES", "Sink", "assemble", "working_dtype"]
 
-# Elements that torch works on at once. With more it wakes its own threads, which then compete with ours.
-_PIECE = 1 << 15
+Array = npt.NDArray[Any]
+
+# Elements that torch works on in the calling thread; with more it wakes its own threads, which compete with ours.
+_TORCH_ELEMENTS = 1 << 15
+
+#: The types that NumPy has, too.
+NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+    torch.float16: np.dtype(np.float16),
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.int16: np.dtype(np.int16),
+    torch.int32: np.dtype(np.int32),
+}
 
 
 def working_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -23,52 +39,69 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype in (torch.float64, torch.int32) else torch.float32
 
 
-def convert(samples: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """`samples`, floats with full scale ±1, as `dtype`.
+class Sink:
+    """Where the waveform of a result is written: `options.out`, or fresh memory in `options.dtype`.
 
-    Integers are rounded half to even and saturate at the range of the type; NaN becomes 0.
+    `waveform` is the tensor (num_channels, num_samples), `array` the same memory, None for bfloat16, which NumPy lacks.
+    Raises ValueError where `options.out` has another shape.
     """
-    if dtype.is_floating_point:
-        return samples.to(dtype)
-    limits = torch.iinfo(dtype)
+
+    def __init__(self, num_channels: int, num_samples: int, options: LoadOptions) -> None:
+        shape = num_channels, num_samples
+        self.waveform: torch.Tensor
+        self.array: Array | None
+        dtype = NUMPY_DTYPES.get(options.dtype)
+        if options.out is not None:
+            if options.out.shape != shape:
+                raise ValueError(f"out has the shape {tuple(options.out.shape)}, the audio has {shape}")
+            self.waveform = options.out
+            self.array = None if dtype is None else options.out.numpy()
+        elif dtype is None:
+            self.waveform, self.array = torch.from_numpy(np.empty(shape, np.int16)).view(options.dtype), None
+        else:
+            # NumPy asks the system for huge pages: a long result is written in less than half the time.
+            self.array = np.empty(shape, dtype)
+            self.waveform = torch.from_numpy(self.array)
+
+    def write(self, position: int, samples: Array) -> None:
+        """Write float `samples` (num_channels, n) from sample `position` on.
+
+        Integers are rounded half to even and saturate at the range of the type; NaN becomes 0.
+        """
+        stop = position + samples.shape[1]
+        if self.array is None:
+            for piece in torch.split(torch.from_numpy(samples), max(1, _TORCH_ELEMENTS // max(1, len(samples))), dim=1):
+                self.waveform[:, position : position + piece.shape[1]] = piece
+                position += piece.shape[1]
+            return
+        target = self.array[:, position:stop]
+        with np.errstate(over="ignore"):  # beyond what float16 holds is infinite
+            np.copyto(target, samples if target.dtype.kind == "f" else _as_integers(samples, target.dtype), "unsafe")
+
+
+def _as_integers(samples: Array, dtype: np.dtype[Any]) -> Array:
     # int16 is worked in float32 and int32 in float64: both hold the limits exactly.
-    scaled = (samples * -float(limits.min)).round_().nan_to_num_(0.0, float(limits.max), float(limits.min))
-    return scaled.clamp_(limits.min, limits.max).to(dtype)
+    limits = np.iinfo(dtype)
+    scaled: Array = samples * -samples.dtype.type(limits.min)
+    np.rint(scaled, out=scaled)
+    np.nan_to_num(scaled, copy=False, nan=0.0, posinf=limits.max, neginf=limits.min)
+    return np.clip(scaled, limits.min, limits.max, out=scaled)
 
 
-def allocate(shape: tuple[int, int], options: LoadOptions) -> torch.Tensor:
-    """Where a result of that shape goes: options.out, or fresh memory in options.dtype.
-
-    Raises ValueError where options.out has another shape.
-    """
-    if options.out is None:
-        # NumPy asks the system for huge pages: a long result is written in less than half the time.
-        memory = torch.from_numpy(np.empty(shape, f"i{options.dtype.itemsize}"))
-        return memory.view(options.dtype)
-    if options.out.shape != shape:
-        raise ValueError(f"out has the shape {tuple(options.out.shape)}, the audio has {shape}")
-    return options.out
-
-
-def place(samples: torch.Tensor, options: LoadOptions) -> torch.Tensor:
-    """`samples` (num_channels, num_samples) as the result: contiguous, in options.dtype, or written into options.out.
-
-    Raises ValueError where options.out has another shape.
-    """
-    return assemble(deque([samples]), samples.shape[0], options)
-
-
-def assemble(blocks: deque[torch.Tensor], num_channels: int, options: LoadOptions) -> torch.Tensor:
-    """Blocks (num_channels, n) joined as `place` would; each block is let go once it is copied.
+def assemble(blocks: deque[Array], num_channels: int, options: LoadOptions) -> torch.Tensor:
+    """Float blocks (num_channels, n) joined as the result; each is let go once it is copied.
 
     So the peak is near the size of the result: its pages are touched as those of the blocks are freed.
+    Raises ValueError where `options.out` has another shape.
     """
-    if len(blocks) == 1 and options.out is None and blocks[0].dtype == options.dtype and blocks[0].is_contiguous():
-        return blocks[0]
-    result = allocate((num_channels, sum(block.shape[1] for block in blocks)), options)
+    if len(blocks) == 1 and options.out is None:
+        (block,) = blocks
+        if block.flags.c_contiguous and block.dtype == NUMPY_DTYPES.get(options.dtype):
+            return torch.from_numpy(block)
+    sink = Sink(num_channels, sum(block.shape[1] for block in blocks), options)
     position = 0
     while blocks:
-        for piece in torch.split(blocks.popleft(), max(1, _PIECE // num_channels), dim=1):
-            result[:, position : position + piece.shape[1]] = convert(piece, options.dtype)
-            position += piece.shape[1]
-    return result
+        block = blocks.popleft()
+        sink.write(position, block)
+        position += block.shape[1]
+    return sink.waveform

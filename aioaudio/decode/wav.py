@@ -13,7 +13,7 @@ import torch
 
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.mix import Matrix, channel_matrix, remix
-from aioaudio.decode.samples import allocate, convert, working_dtype
+from aioaudio.decode.samples import NUMPY_DTYPES, Sink, working_dtype
 from aioaudio.decode.unpack import unpack
 from aioaudio.encoded import OpenBytes
 from aioaudio.options import LoadOptions
@@ -27,13 +27,6 @@ Means = tuple[tuple[int, ...], ...]
 
 # Samples in one read: a few MiB, so that memory stays near the result's, and an hour takes few turns of the GIL.
 _BLOCK_SAMPLES = 2**20
-
-_NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
-    torch.float32: np.dtype(np.float32),
-    torch.float64: np.dtype(np.float64),
-    torch.int16: np.dtype(np.int16),
-    torch.int32: np.dtype(np.int32),
-}
 
 
 def decode(file: OpenBytes, facts: Facts, start: int, stop: int, options: LoadOptions) -> torch.Tensor:
@@ -51,7 +44,7 @@ def decode(file: OpenBytes, facts: Facts, start: int, stop: int, options: LoadOp
         stop = min(stop, facts.num_samples)
     matrix = channel_matrix(facts.num_channels, facts.channel_layout, options)
     num_channels = facts.num_channels if matrix is None else len(matrix)
-    result = allocate((num_channels, max(0, stop - start)), options)
+    sink = Sink(num_channels, max(0, stop - start), options)
     means = _means(facts.num_channels, matrix, options)
     block = max(1, _BLOCK_SAMPLES // facts.num_channels)
     position = 0
@@ -60,11 +53,11 @@ def decode(file: OpenBytes, facts: Facts, start: int, stop: int, options: LoadOp
             num_frames = min(block, stop - at)
             data = file.read(num_frames * frame_bytes, pcm.offset + at * frame_bytes)
             frames = unpack(data, pcm.sample_format, facts.num_channels)
-            _write(frames, means, facts.channel_layout, options, result[:, position : position + len(frames)])
+            _write(frames, means, facts.channel_layout, options, sink, position)
             position += len(frames)
             if len(frames) < num_frames:  # the file has become shorter since it was opened
                 break
-    return result if position == result.shape[1] else result[:, :position].contiguous()
+    return sink.waveform if position == sink.waveform.shape[1] else sink.waveform[:, :position].contiguous()
 
 
 def _means(num_channels: int, matrix: Matrix | None, options: LoadOptions) -> Means | None:
@@ -79,26 +72,25 @@ def _means(num_channels: int, matrix: Matrix | None, options: LoadOptions) -> Me
 
 
 def _write(
-    frames: Array, means: Means | None, channel_layout: str | None, options: LoadOptions, out: torch.Tensor
+    frames: Array, means: Means | None, channel_layout: str | None, options: LoadOptions, sink: Sink, position: int
 ) -> None:
-    """`frames` (num_frames, num_channels) into `out`: in one step where that equals the general way to the bit."""
-    target = _NUMPY_DTYPES.get(out.dtype)
-    if means is not None and target is not None:
+    """`frames` (num_frames, num_channels) to `sink`: in one step where that equals the general way to the bit."""
+    target = sink.array
+    if means is not None and target is not None and target.dtype != np.float16:
         is_mix = any(len(channels) > 1 for channels in means)
-        gain = None if is_mix and target.kind == "i" else _gain(frames.dtype, target)
+        gain = None if is_mix and target.dtype.kind == "i" else _gain(frames.dtype, target.dtype)
         if gain is not None:
-            _write_means(frames, means, gain, out.numpy())
+            _write_means(frames, means, gain, target[:, position : position + len(frames)])
             return
-    working = _NUMPY_DTYPES[working_dtype(out.dtype)]
+    working = NUMPY_DTYPES[working_dtype(options.dtype)]
     every = tuple((channel,) for channel in range(frames.shape[1]))
     floats = np.empty((len(means or every), len(frames)), working)
     gain = _gain(frames.dtype, working)
     assert gain is not None
     _write_means(frames, means or every, gain, floats)
-    samples = torch.from_numpy(floats)
     if means is None:
-        samples = remix(samples, channel_layout, options)
-    out.copy_(samples if out.dtype.is_floating_point else convert(samples, out.dtype))
+        floats = remix(torch.from_numpy(floats), channel_layout, options).numpy()
+    sink.write(position, floats)
 
 
 def _gain(source: np.dtype[Any], target: np.dtype[Any]) -> float | int | None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from typing import Any, Protocol
 
+from aioaudio.encoded import nowait
 from aioaudio.encoded.descriptor import Descriptor
 from aioaudio.encoded.faults import source_error
 
@@ -53,7 +54,7 @@ class OpenDescriptor:
 
     def read(self, num_bytes: int, offset: int) -> memoryview:
         buffer = memoryview(bytearray(clip(num_bytes, offset, self.size)))
-        filled = 0
+        filled = self.read_cached(buffer, offset) or 0
         while filled < len(buffer):
             count = self.read_into(buffer[filled:], offset + filled)
             if count == 0:
@@ -67,6 +68,10 @@ class OpenDescriptor:
             return os.preadv(self.fd, [buffer], offset)
         except OSError as error:
             raise source_error(error, self._name) from error
+
+    def read_cached(self, buffer: memoryview, offset: int) -> int | None:
+        """Read a little at `offset` if it lies in memory: how many bytes came; None where that is not known."""
+        return nowait.read_into(self.fd, buffer, offset) if len(buffer) <= nowait.MAX_BYTES else None
 
     def ffmpeg_path(self) -> str | bytes:
         return self._path

@@ -8,6 +8,8 @@ import os
 import resource
 import tempfile
 
+from aioaudio.encoded import nowait
+
 __all__ = ["AnonymousFile", "Descriptor", "may_open_another"]
 
 # Anonymous files that may be open at once, whatever the limit on descriptors.
@@ -32,7 +34,7 @@ class Descriptor:
         """Close now; for its only user."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
-            os.close(fd)
+            nowait.close(fd)
 
     def __del__(self) -> None:
         self.close()
@@ -52,7 +54,7 @@ class AnonymousFile(Descriptor):
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self.fd, view) :]
+                view = view[nowait.write(self.fd, view) :]
         except OSError:
             self.close()  # the traceback would keep it open
             raise
@@ -75,7 +77,7 @@ _open_files: set[int] = set()
 def _create_anonymous() -> tuple[int, str, bool]:
     if _HAS_MEMFD:
         try:
-            fd = os.memfd_create("aioaudio", os.MFD_CLOEXEC)
+            fd = nowait.create_memory_file("aioaudio")
         except OSError as error:  # forbidden in some sandboxes
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 raise

@@ -8,9 +8,10 @@ import os
 import stat
 from collections.abc import Iterator
 
+from aioaudio.encoded import nowait
 from aioaudio.encoded.access import OpenDescriptor
 from aioaudio.encoded.descriptor import Descriptor
-from aioaudio.encoded.faults import reading, source_error
+from aioaudio.encoded.faults import source_error
 from aioaudio.errors import FetchError, SourceNotFound
 
 __all__ = ["LocalFile", "NotRegularFile", "OpenLocalFile"]
@@ -40,20 +41,22 @@ class LocalFile:
     @contextlib.contextmanager
     def open(self) -> Iterator[OpenLocalFile]:
         """Open for one decode. Raises SourceError, NotRegularFile among them."""
-        descriptor = self._open_descriptor()
+        descriptor, size = self._open_descriptor()
         try:
-            with reading(self.name):
-                size = os.fstat(descriptor.fd).st_size
             yield OpenLocalFile(descriptor, size, self.path, self.name)
         finally:
             descriptor.close()
 
-    def _open_descriptor(self) -> Descriptor:
+    def _open_descriptor(self) -> tuple[Descriptor, int]:
+        opened = nowait.open_regular(self.path)
+        if opened is not None:
+            return Descriptor(opened[0]), opened[1]
         try:
             # Asked before opening: a FIFO's writer would notice that, and a device might act on it.
             mode = os.stat(self.path).st_mode
             if stat.S_ISREG(mode):
-                return Descriptor(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK))
+                descriptor = Descriptor(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK))
+                return descriptor, os.fstat(descriptor.fd).st_size
         except OSError as error:
             raise source_error(error, self.name) from error
         except ValueError as error:  # a NUL in the name, or what the file system cannot spell

@@ -6,7 +6,6 @@ waits for a disk, and FFmpeg, which takes a read error for the end of the file, 
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import CancelledError
 from itertools import chain
 from typing import Protocol
@@ -18,8 +17,6 @@ __all__ = ["StopFlag", "is_cached", "warm"]
 _BLOCK_BYTES = 1024 * 1024
 _SAMPLE_SPACING = 256 * 1024
 _MAX_SAMPLES = 32
-
-_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 
 class StopFlag(Protocol):
@@ -37,16 +34,10 @@ def is_cached(opened: OpenBytes) -> bool:
     """
     if not isinstance(opened, OpenLocalFile):
         return True
-    if _NOWAIT is None:
-        return False
-    byte = [bytearray(1)]
+    byte = memoryview(bytearray(1))
     spacing = max(_SAMPLE_SPACING, -(-opened.size // _MAX_SAMPLES))
-    try:
-        for offset in chain(range(0, opened.size, spacing), (max(0, opened.size - 1),)):
-            os.preadv(opened.fd, byte, offset, _NOWAIT)
-    except OSError:
-        return False
-    return True
+    offsets = chain(range(0, opened.size, spacing), (max(0, opened.size - 1),))
+    return all(opened.read_cached(byte, offset) is not None for offset in offsets)
 
 
 def warm(file: LocalFile, stop: StopFlag | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from aioaudio.decode import wav
 from aioaudio.decode.facts import Facts, Pcm
 from aioaudio.decode.headers import pcm
 from aioaudio.decode.mix import remix
-from aioaudio.decode.samples import convert, working_dtype
+from aioaudio.decode.samples import assemble, working_dtype
 from aioaudio.encoded import LocalFile
 from aioaudio.errors import CorruptAudioError, FetchError
 from aioaudio.options import DTYPES, SAMPLE_FORMATS, LoadOptions
@@ -98,10 +99,12 @@ def test_shortcuts_equal_the_general_way_over_floats(sample_format: str, dtype: 
         options = LoadOptions(dtype=dtype, **wanted)
         floats = decode_raw(data, sample_format, num_channels, dtype=working_dtype(dtype))
         layout = {1: "mono", 2: "stereo", 6: "5.1"}[num_channels]
+        mixed = remix(floats, layout, options)
+        expected = assemble(deque([mixed.numpy()]), len(mixed), LoadOptions(dtype=dtype))
         waveform = decode_raw(data, sample_format, num_channels, dtype=dtype, **wanted)
         assert waveform.dtype == dtype
         assert waveform.is_contiguous()
-        assert torch.equal(waveform, convert(remix(floats, layout, options), dtype))
+        assert torch.equal(waveform, expected)
 
 
 @pytest.mark.parametrize(

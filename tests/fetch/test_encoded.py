@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from fetch_fakes import content
 
-from aioaudio.encoded import Encoded, EncodedWriter, LocalFile, Readable, descriptor, source_error
+from aioaudio.encoded import Encoded, EncodedWriter, LocalFile, Readable, descriptor, nowait, source_error
 from aioaudio.errors import FetchError, LimitError, SourceDenied, SourceNotFound
 
 KIB = 1024
@@ -248,7 +248,7 @@ def test_where_the_system_has_no_anonymous_files_temporary_ones_serve(
     if why == "missing":
         monkeypatch.setattr(descriptor, "_HAS_MEMFD", False)
     else:
-        monkeypatch.setattr(os, "memfd_create", _unnamed_forbidden)
+        monkeypatch.setattr(nowait, "create_memory_file", _unnamed_forbidden)
     encoded = _written(LARGE)
     with encoded.open() as opened, open(opened.ffmpeg_path(), "rb") as file:
         assert opened.read(10, 5) == LARGE[5:15]
