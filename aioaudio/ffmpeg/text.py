@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
+
+import av
 
 from aioaudio.options import CONTAINERS
 
@@ -24,7 +28,18 @@ def filename_option(path: str | bytes) -> str:
     return quote("file:" + os.fsdecode(path))
 
 
-WHITELISTS = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
+def _audio_decoders() -> Iterator[str]:
+    for name in sorted(av.codecs_available):
+        with contextlib.suppress(ValueError):  # an encoder only
+            if av.Codec(name, "r").type == "audio":
+                yield name
+
+
+WHITELISTS = {
+    "protocol_whitelist": "file",
+    "format_whitelist": ",".join(CONTAINERS),
+    "codec_whitelist": ",".join(_audio_decoders()),
+}
 
 
 def format_option(options: dict[str, str]) -> str:
