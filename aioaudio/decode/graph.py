@@ -28,6 +28,9 @@ __all__ = ["Member", "Outcome", "decode_members", "member_graph"]
 _MAX_ONE_BLOCK = 1 << 18
 _BLOCK = 1 << 16
 
+# A header may promise less than comes: blocks of a sample each would take a thousand times their size.
+_MIN_BLOCK = 1 << 12
+
 # A damaged file raises once for each packet that does not decode. A file with more is for the frame engine.
 _MAX_ERRORS = 32
 
@@ -214,4 +217,4 @@ def _block_size(member: Member) -> int:
     if member.facts.num_samples is None:
         return _BLOCK
     length = member.plan.length_of(member.facts.num_samples)
-    return max(length, 1) if length <= _MAX_ONE_BLOCK else _BLOCK
+    return max(length, _MIN_BLOCK) if length <= _MAX_ONE_BLOCK else _BLOCK
