@@ -21,8 +21,9 @@ _MIN_SEEK_SECONDS = 10.0
 # Where max_seconds is to bound memory, what a second may hold: 64 channels at 48 kHz, or 16 at 192 kHz.
 _MAX_SAMPLES_PER_SECOND = 64 * 48_000
 
-# Above every real recording, DSD among them. swresample's filter grows with the rate: beyond, it would fill the memory.
-_MAX_RESAMPLED_RATE = 8_000_000
+# Beyond every real recording, DSD among them: swresample's filter grows with the rate, and what one frame becomes, with
+# its inverse, until they fill the memory. Of plain PCM, a slow one is known to be as long as it says.
+_RESAMPLED_RATES = range(100, 8_000_001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ def make_plan(facts: Facts, options: LoadOptions) -> Plan:
     if options.max_seconds is not None and source_rate * facts.num_channels > _MAX_SAMPLES_PER_SECOND:
         raise LimitError(f"has {facts.num_channels} channels at {source_rate} Hz, more than max_seconds allows for")
     rate = options.sample_rate or source_rate
-    if rate != source_rate and source_rate > _MAX_RESAMPLED_RATE:
+    is_slow_pcm = facts.pcm is not None and source_rate < _RESAMPLED_RATES.start
+    if rate != source_rate and source_rate not in _RESAMPLED_RATES and not is_slow_pcm:
         raise UnsupportedAudioError(f"claims a rate of {source_rate} Hz, from which nothing is resampled")
     start, stop = result_range(options, rate)
     end = facts.num_samples if facts.slack else None
