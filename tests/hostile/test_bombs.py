@@ -67,6 +67,11 @@ def without_length(flac: bytes) -> bytes:
     return flac[:21] + bytes([flac[21] & 0xF0]) + bytes(4) + flac[26:]
 
 
+def at_rate(flac: bytes, rate: int) -> bytes:
+    """A FLAC whose header tells that rate, and whose frames leave it to the header."""
+    return flac[:18] + struct.pack(">I", rate << 12 | int.from_bytes(flac[18:22], "big") & 0xFFF) + flac[22:]
+
+
 def with_length(flac: bytes, num_samples: int) -> bytes:
     return (
         flac[:21]
@@ -76,23 +81,23 @@ def with_length(flac: bytes, num_samples: int) -> bytes:
     )
 
 
-HOUR = 3600
+LONG = 1_200  # seconds
 BOMBS: dict[str, Callable[[], bytes]] = {
-    "flac": lambda: silence("flac", "flac", "s16", HOUR),
-    "flac without a length": lambda: without_length(silence("flac", "flac", "s16", HOUR)),
-    "flac with too short a length": lambda: with_length(silence("flac", "flac", "s16", HOUR), 48_000),
-    "flac in ogg": lambda: silence("ogg", "flac", "s16", HOUR),
-    "flac in matroska": lambda: silence("matroska", "flac", "s16", HOUR),
-    "wavpack": lambda: silence("wv", "wavpack", "s16p", HOUR),
-    "alac": lambda: silence("ipod", "alac", "s16p", HOUR),
-    "opus": lambda: silence("ogg", "libopus", "flt", HOUR // 4, block=960),
-    "opus in matroska": lambda: silence("matroska", "libopus", "flt", HOUR // 4, block=960),
+    "flac": lambda: silence("flac", "flac", "s16", LONG),
+    "flac without a length": lambda: without_length(silence("flac", "flac", "s16", LONG)),
+    "flac with too short a length": lambda: with_length(silence("flac", "flac", "s16", LONG), 48_000),
+    "flac in ogg": lambda: silence("ogg", "flac", "s16", LONG),
+    "flac in matroska": lambda: silence("matroska", "flac", "s16", LONG),
+    "wavpack": lambda: silence("wv", "wavpack", "s16p", LONG),
+    "alac": lambda: silence("ipod", "alac", "s16p", LONG),
+    "opus": lambda: silence("ogg", "libopus", "flt", LONG // 8, block=960),
+    "opus in matroska": lambda: silence("matroska", "libopus", "flt", LONG // 8, block=960),
 }
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
 @pytest.mark.asyncio(loop_factories=["asyncio"])
-async def test_max_seconds_stops_hours_of_silence(bomb: str, memory: Memory) -> None:
+async def test_max_seconds_stops_silence_without_an_end(bomb: str, memory: Memory) -> None:
     data = BOMBS[bomb]()
     assert len(data) < 4 * MIB
     ways: list[dict[str, Any]] = [
@@ -112,7 +117,7 @@ async def test_max_seconds_stops_hours_of_silence(bomb: str, memory: Memory) -> 
     assert behind.num_samples == 0
     counted = await aioaudio.info(data, exact=True)
     assert counted.duration_seconds is not None
-    assert counted.duration_seconds > 800
+    assert counted.duration_seconds > 100
     assert memory.rose_by < 64
 
 
@@ -236,6 +241,7 @@ ABSURD: dict[str, Callable[[MediaLibrary], bytes]] = {
     "1e300 Hz": lambda media: caf(media, 1e300),
     "2 GHz, CAF": lambda media: caf(media, 2e9),
     "NaN Hz": lambda media: caf(media, float("nan")),
+    "1 Hz, FLAC": lambda media: at_rate(media.make("flac", seconds=0.5).path.read_bytes(), 1),
     "2^36 samples": lambda media: with_length(media.make("flac", seconds=0.5).path.read_bytes(), 2**36 - 1),
     "a tag of 256 MB": lambda media: id3(b"", size=2**28 - 1) + media.make("mp3", seconds=0.5).path.read_bytes(),
 }
@@ -259,8 +265,8 @@ async def test_absurd_numbers_end_in_an_error_or_in_what_is_there(
         assert memory.rose_by < 64, options
     with contextlib.suppress(aioaudio.AudioError):
         await aioaudio.info(data, exact=True)
-    if "1 Hz" in absurd and limit:
-        with pytest.raises(aioaudio.LimitError):
+    if absurd.startswith("1 Hz") and limit:
+        with pytest.raises((aioaudio.LimitError, aioaudio.UnsupportedAudioError)):
             await aioaudio.load(data, sample_rate=16_000, **limit)
 
 
