@@ -81,7 +81,7 @@ def with_length(flac: bytes, num_samples: int) -> bytes:
     )
 
 
-LONG = 1_200  # seconds
+LONG = 400  # seconds
 BOMBS: dict[str, Callable[[], bytes]] = {
     "flac": lambda: silence("flac", "flac", "s16", LONG),
     "flac without a length": lambda: without_length(silence("flac", "flac", "s16", LONG)),
@@ -117,7 +117,7 @@ async def test_max_seconds_stops_silence_without_an_end(bomb: str, memory: Memor
     assert behind.num_samples == 0
     counted = await aioaudio.info(data, exact=True)
     assert counted.duration_seconds is not None
-    assert counted.duration_seconds > 100
+    assert counted.duration_seconds > 40
     assert memory.rose_by < 64
 
 
