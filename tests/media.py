@@ -113,10 +113,14 @@ KINDS: Mapping[str, Kind] = {
 
 
 class MediaLibrary:
-    """Makes media under `folder`, each once: the same arguments give the same `Media` again."""
+    """Makes media under `folder`, each once: the same arguments give the same `Media` again.
 
-    def __init__(self, folder: Path) -> None:
+    With `bit_exact` they are the same bytes in every run: FFmpeg's muxers then write no random numbers.
+    """
+
+    def __init__(self, folder: Path, *, bit_exact: bool = False) -> None:
         self._folder = folder
+        self._bit_exact = bit_exact
         self._made: dict[tuple[Any, ...], Any] = {}
 
     def make(
@@ -155,7 +159,7 @@ class MediaLibrary:
                 lossless=recipe.lossless,
                 exact_length=recipe.exact_length and tag,
             )
-            _write(recipe, media, bit_rate, quality, tag)
+            _write(recipe, media, bit_rate, quality, tag, bit_exact=self._bit_exact)
             self._made[key] = media
         return cast("Media", self._made[key])
 
@@ -173,12 +177,16 @@ class MediaLibrary:
         return self._folder / f"{kind}-{len(self._made)}{suffix}"
 
 
-def _write(recipe: Kind, media: Media, bit_rate: int | None, quality: float | None, tag: bool) -> None:
+def _write(
+    recipe: Kind, media: Media, bit_rate: int | None, quality: float | None, tag: bool, *, bit_exact: bool
+) -> None:
     encoder, frame_format = recipe.encoders[media.sample_format]
     if encoder == "libvorbis":
         _write_vorbis(media)
         return
     options = dict(recipe.options) if tag else {**recipe.options, "write_xing": "0", "id3v2_version": "0"}
+    if bit_exact:
+        options["fflags"] = "+bitexact"
     with av.open(str(media.path), "w", format=recipe.muxer, options=options) as container:
         track = _Track(container, encoder, frame_format, media, bit_rate, quality)
         for packet in track.encode():

@@ -34,6 +34,9 @@ Array = npt.NDArray[Any]
 _MAX_ONE_BLOCK = 1 << 20
 _BLOCK = 1 << 15
 
+# A header may promise less than comes: blocks of a sample each would take a thousand times their size.
+_MIN_BLOCK = 1 << 12
+
 # A damaged file raises once for each packet that does not decode. A file with more is for the frame engine.
 _MAX_ERRORS = 32
 
@@ -73,8 +76,8 @@ class Member:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a member: `num_samples`, in blocks (num_channels, n) or in the member's sink. If the engine is sure
-    of them, it is `clean`."""
+    """What became of a member: `num_samples`, in blocks (num_channels, n) or in the member's sink; `clean` says whether
+    the engine is sure of them."""
 
     blocks: deque[Array] = field(default_factory=deque)
     num_samples: int = 0
@@ -182,7 +185,7 @@ def _source(index: int, member: Member) -> str:
         demuxer = pcm.sample_format
     parts = [
         f"amovie@m{index}=filename={filename_option(member.path)}",
-        f"format_opts={format_option(options)}",
+        f"format_opts={format_option(options, demuxer, member.facts.codec)}",
         "dec_threads=1",
     ]
     if demuxer is not None:
@@ -228,7 +231,7 @@ def _sample_filters(member: Member) -> list[str]:
     filters += _trim(plan.skip, None if plan.keep is None else plan.skip + plan.keep)
     if member.limit is not None:
         filters += _trim(0, member.limit)
-    block = max(1, member.num_samples or 0) if member.is_one_block else _BLOCK
+    block = max(_MIN_BLOCK, member.num_samples or 0) if member.is_one_block else _BLOCK
     filters.append(f"asetnsamples=n={block}:p=0")
     return filters
 

@@ -10,12 +10,20 @@ import math
 from dataclasses import dataclass
 
 from aioaudio.decode.facts import Facts
+from aioaudio.errors import LimitError, UnsupportedAudioError
 from aioaudio.options import LoadOptions
 
 __all__ = ["Plan", "Resampling", "make_plan", "result_range"]
 
 # Below this offset, decoding from the start and dropping is at least as quick as a seek with its pre-roll and probe.
 _MIN_SEEK_SECONDS = 10.0
+
+# Where max_seconds is to bound memory, what a second may hold: 64 channels at 48 kHz, or 16 at 192 kHz.
+_MAX_SAMPLES_PER_SECOND = 64 * 48_000
+
+# Beyond every real recording, DSD among them: swresample's filter grows with the rate, and what one frame becomes, with
+# its inverse, until they fill the memory. Of plain PCM, a slow one is known to be as long as it says.
+_RESAMPLED_RATES = range(100, 8_000_001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +98,17 @@ def result_range(options: LoadOptions, sample_rate: int) -> tuple[int, int | Non
 
 
 def make_plan(facts: Facts, options: LoadOptions) -> Plan:
-    """How to get what `options` ask for from a source with these `facts`."""
+    """How to get what `options` ask for from a source with these `facts`.
+
+    Raises LimitError and UnsupportedAudioError for absurd rates and numbers of channels, which would take any memory.
+    """
     source_rate = facts.sample_rate
+    if options.max_seconds is not None and source_rate * facts.num_channels > _MAX_SAMPLES_PER_SECOND:
+        raise LimitError(f"has {facts.num_channels} channels at {source_rate} Hz, more than max_seconds allows for")
     rate = options.sample_rate or source_rate
+    is_slow_pcm = facts.pcm is not None and source_rate < _RESAMPLED_RATES.start
+    if rate != source_rate and source_rate not in _RESAMPLED_RATES and not is_slow_pcm:
+        raise UnsupportedAudioError(f"claims a rate of {source_rate} Hz, from which nothing is resampled")
     start, stop = result_range(options, rate)
     end = facts.num_samples if facts.slack else None
     if rate == source_rate:

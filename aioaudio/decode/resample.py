@@ -5,10 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import av
+import av.error
 import av.filter
 import torch
 
 from aioaudio.decode.plan import Resampling
+from aioaudio.errors import UnsupportedAudioError
 
 __all__ = ["resample"]
 
@@ -16,7 +18,8 @@ __all__ = ["resample"]
 def resample(samples: torch.Tensor, resampling: Resampling) -> torch.Tensor:
     """`samples` (num_channels, num_samples), float32 or float64, at the target rate; equal to the graph engine's.
 
-    Clips shorter than the filter keep their length: they are padded with zeros, and the result is cut.
+    Clips shorter than the filter keep their length: they are padded with zeros, and the result is cut. Raises
+    UnsupportedAudioError for what swresample does not take, such as more than 64 channels.
     """
     num_samples = samples.shape[1]
     if num_samples == 0 or resampling.source == resampling.target:
@@ -24,7 +27,11 @@ def resample(samples: torch.Tensor, resampling: Resampling) -> torch.Tensor:
     short = num_samples < resampling.shortest
     if short:
         samples = torch.nn.functional.pad(samples, (0, 2 * resampling.shortest))
-    converted = _convert(samples, resampling)
+    try:
+        converted = _convert(samples, resampling)
+    except av.error.FFmpegError as error:
+        what = f"{samples.shape[0]} channels from {resampling.source} to {resampling.target} Hz"
+        raise UnsupportedAudioError(f"FFmpeg cannot resample {what} ({error.strerror})") from error
     return converted[:, : resampling.whole_length(num_samples)] if short else converted
 
 

@@ -21,8 +21,27 @@ class NotRegularFile(FetchError):
     """A path names a FIFO or a device, which cannot be read at a position: its bytes must be fetched first."""
 
 
+# FFmpeg knows these by the ending of the name alone: they have no header.
+_HEADERLESS = frozenset(
+    ".722 .al .aptx .aptxhd .dfpwm .g722 .g723_1 .g728 .g729 .gsm .msbc .rco .sb .sbc .sln .sw .tco .ub .ul".split()
+)
+
+_HAS_DESCRIPTOR_PATHS = os.path.isdir("/proc/self/fd")
+
+
 class OpenLocalFile(OpenDescriptor):
     """An open `LocalFile`."""
+
+    def ffmpeg_path(self) -> str | bytes:
+        """The descriptor's, so that FFmpeg opens this very file, whatever has become of its name meanwhile.
+
+        Nor does it see the name, from which it would guess: it takes x%d.png for a sequence of pictures, whatever the
+        bytes say.
+        """
+        path = super().ffmpeg_path()
+        if not _HAS_DESCRIPTOR_PATHS or os.path.splitext(os.fsdecode(path))[1].lower() in _HEADERLESS:
+            return path
+        return f"/proc/self/fd/{self.fd}"
 
 
 class LocalFile:

@@ -1,7 +1,8 @@
 """The one place for how FFmpeg is spoken to: whitelists, names in graph text, errors, messages, threads.
 
-Input is hostile: every open names the one protocol that it may use and the containers that it may take for audio, since
-playlists and scripts reach other files in spite of the protocol's whitelist.
+Input is hostile: every open names the one protocol that it may use, the containers that it may take for audio, since
+playlists and scripts reach other files in spite of the protocol's whitelist, and the decoders, since FFmpeg decodes
+cover pictures and video when it looks at a file, which takes time, and any amount of memory.
 """
 
 from __future__ import annotations

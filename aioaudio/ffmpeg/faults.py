@@ -19,7 +19,8 @@ _UNSUPPORTED = (
 
 def translate(error: av.error.FFmpegError, name: str, messages: list[LogMessage] | None = None) -> AudioError:
     """The `AudioError` for what FFmpeg raised while it worked on the source `name`."""
-    said = [text.strip() for _, _, text in messages or ()]
+    # That no picture is decoded is meant to be so.
+    said = [text.strip() for _, _, text in messages or () if not text.startswith("Codec (")]
     if any("not on whitelist" in text for text in said):
         return UnsupportedAudioError("not an audio container (playlists and scripts are refused)", source=name)
     if isinstance(error, av.error.MemoryError):

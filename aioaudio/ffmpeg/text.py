@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import os
 import re
+
+import av
 
 from aioaudio.options import CONTAINERS
 
@@ -24,13 +29,41 @@ def filename_option(path: str | bytes) -> str:
     return quote("file:" + os.fsdecode(path))
 
 
-WHITELISTS = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
+def _audio_decoders() -> dict[str, list[str]]:
+    """The names of FFmpeg's decoders of sound, by codec."""
+    decoders: dict[str, list[str]] = {}
+    for name in sorted(av.codecs_available):
+        with contextlib.suppress(ValueError):  # an encoder only
+            codec = av.Codec(name, "r")
+            if codec.type == "audio":
+                decoders.setdefault(codec.canonical_name, []).append(name)
+    return decoders
 
 
-def format_option(options: dict[str, str]) -> str:
-    """The value of `format_opts=` in graph text: `options` of a demuxer, behind the whitelists of every open."""
-    return _QUOTED_WHITELISTS + "".join(quote(f":{key}={value}") for key, value in options.items())
+_DECODERS = _audio_decoders()
+
+WHITELISTS = {
+    "protocol_whitelist": "file",
+    "format_whitelist": ",".join(CONTAINERS),
+    "codec_whitelist": ",".join(itertools.chain(*_DECODERS.values())),
+}
 
 
-# Quoted once: it is long, and in the text of every member of every group.
-_QUOTED_WHITELISTS = quote(":".join(f"{key}={value}" for key, value in WHITELISTS.items()))
+def format_option(options: dict[str, str], demuxer: str | None, codec: str) -> str:
+    """The value of `format_opts=` in graph text: `options` of a demuxer, behind the whitelists of every open.
+
+    With a `demuxer`, the file is known to be of that format, and its sound of that `codec`.
+    """
+    whitelists = _quoted_whitelists(demuxer, codec if demuxer is not None else None)
+    return whitelists + "".join(quote(f":{key}={value}") for key, value in options.items())
+
+
+@functools.lru_cache
+def _quoted_whitelists(demuxer: str | None, codec: str | None) -> str:
+    # Kept, and no longer than need be: they are in the text of every member of every group, quoted twice.
+    whitelists = dict(WHITELISTS)
+    if demuxer is not None:
+        whitelists["format_whitelist"] = demuxer
+    if codec in _DECODERS:
+        whitelists["codec_whitelist"] = ",".join(_DECODERS[codec])
+    return quote(":".join(f"{key}={value}" for key, value in whitelists.items()))
