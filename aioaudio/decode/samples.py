@@ -32,8 +32,9 @@ def convert(samples: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         return samples.to(dtype)
     limits = torch.iinfo(dtype)
     # int16 is worked in float32 and int32 in float64: both hold the limits exactly.
-    scaled = (samples * -float(limits.min)).round_().nan_to_num_(0.0, float(limits.max), float(limits.min))
-    return scaled.clamp_(limits.min, limits.max).to(dtype)
+    scaled = samples * -float(limits.min)
+    np.rint(scaled.numpy(), out=scaled.numpy())  # torch would wake its own threads for it, even for few samples
+    return scaled.nan_to_num_(0.0, float(limits.max), float(limits.min)).clamp_(limits.min, limits.max).to(dtype)
 
 
 def allocate(shape: tuple[int, int], options: LoadOptions) -> torch.Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -53,3 +55,23 @@ async def test_the_loop_goes_round_while_every_thread_is_busy(
     opened.set()
     for i, audio in enumerate(await asyncio.gather(*loads)):
         clips[i % len(clips)].check(audio)
+
+
+_COUNT_THREADS = """
+import os, sys, threading, torch, aioaudio
+
+def others():
+    return len(os.listdir("/proc/self/task")) - threading.active_count()
+
+before = others()
+for path in sys.argv[1:]:
+    for dtype in (torch.float32, torch.int16, torch.int32):
+        aioaudio.sync.load(path, dtype=dtype)
+        assert others() == before, f"{path} as {dtype} has started {others() - before} threads"
+"""
+
+
+def test_no_library_starts_threads_beside_ours(long_clips: list[KnownClip]) -> None:
+    paths = [clip.path for clip in long_clips]
+    done = subprocess.run([sys.executable, "-c", _COUNT_THREADS, *paths], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
