@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from harness import Case, Grid, Report, Rounds, Target, Turn, order_of_turns, publish, run_cases
 
+from aioaudio.workers import default_decode_threads
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
@@ -111,6 +113,19 @@ def test_decode_measures_short_clips(tmp_path: Path) -> None:
         assert {"aioaudio", "kernel, groups of 8", "PyAV frames", "soundfile"} <= set(contenders)
         assert all(turn["cpu_us"] > 0 for turns in contenders.values() for turn in turns)
     assert "wav 10 ms from bytes: added in a gather" in done.stdout
+
+
+def test_responsiveness_measures_gaps_and_gathers(tmp_path: Path) -> None:
+    file = tmp_path / "responsiveness.json"
+    done = run("responsiveness.py", "--quick", "--only", "gap, bytes", "together, flac", "--json", file)
+    assert done.returncode == 0, done.stderr
+    assert "Longest gap of the event loop" in done.stdout
+    cases = json.loads(file.read_text())["cases"]
+    assert set(cases) == {"gap, bytes", "together, flac"}
+    assert set(cases["gap, bytes"]) == {"idle loop", "200 loads"}
+    assert all(turn["gap_ms"] > 0 for turns in cases["gap, bytes"].values() for turn in turns)
+    assert set(cases["together, flac"]) == {"one clip", f"{default_decode_threads()} clips"}
+    assert all(turn["wall_ms"] > 0 for turns in cases["together, flac"].values() for turn in turns)
 
 
 def test_the_list_names_cases_and_contenders() -> None:

@@ -6,7 +6,6 @@ The other engines are held equal to this one, and leave to it whatever they are 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -20,12 +19,12 @@ from av.container import InputContainer
 from aioaudio.audio import Damage
 from aioaudio.decode.damage import Failure, about_audio, assess, is_loss
 from aioaudio.decode.facts import Facts
-from aioaudio.decode.job import StopFlag, Stopped
+from aioaudio.decode.job import StopFlag, check_stop
 from aioaudio.decode.plan import Plan, make_plan
 from aioaudio.decode.prepare import Piece
 from aioaudio.decode.probe import stream_at
 from aioaudio.decode.segments import Segment, encoded_samples, frame_samples
-from aioaudio.errors import AudioTimeout, CorruptAudioError, LimitError
+from aioaudio.errors import CorruptAudioError, LimitError
 from aioaudio.ffmpeg import LogMessage, captured_log, open_input, translate
 from aioaudio.options import LoadOptions
 
@@ -147,11 +146,7 @@ class _Loop:
         self._check()
 
     def _check(self) -> None:
-        deadline = self.stop.deadline
-        if deadline is not None and time.monotonic() > deadline:
-            raise AudioTimeout("not decoded in time", source=self.task.name)
-        if self.stop.is_set:
-            raise Stopped
+        check_stop(self.stop)
         limit = self.task.options.max_seconds
         if limit is not None and self.segments:
             seconds = (self.num_samples - self.plan.start) / self.facts.sample_rate

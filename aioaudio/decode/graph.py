@@ -86,6 +86,8 @@ class Outcome:
 
 def decode_members(members: Sequence[Member], stops: Sequence[StopFlag]) -> list[Outcome]:
     """Decode `members` in one graph, until all their `stops` are set."""
+    if _all_stopped(stops):
+        return [Outcome(clean=False) for _ in members]
     outcomes = [Outcome() for _ in members]
     with captured_log() as messages:
         try:

@@ -11,7 +11,6 @@ A job that fails hurts no other.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,14 +23,14 @@ from aioaudio.decode import wav
 from aioaudio.decode.damage import is_loss
 from aioaudio.decode.frames import FrameDecode, decode_frames
 from aioaudio.decode.graph import Member, Outcome, decode_members
-from aioaudio.decode.job import DecodeJob, StopFlag, Stopped
+from aioaudio.decode.job import DecodeJob, StopFlag, Stopped, check_stop
 from aioaudio.decode.mix import remix
 from aioaudio.decode.plan import result_range
 from aioaudio.decode.prepare import Task, prepare
 from aioaudio.decode.resample import resample
 from aioaudio.decode.result import Result, audio_of, concerns
 from aioaudio.decode.samples import Sink, working_dtype
-from aioaudio.errors import AudioError, AudioTimeout, LimitError
+from aioaudio.errors import AudioError, LimitError
 from aioaudio.options import LoadOptions
 
 __all__ = ["count_samples", "decode_group"]
@@ -53,6 +52,8 @@ def decode_group(jobs: Sequence[DecodeJob], stops: Sequence[StopFlag]) -> list[A
     in_graph: dict[int, tuple[Task, Member]] = {}
     with contextlib.ExitStack() as files:
         for i, (job, stop) in enumerate(zip(jobs, stops, strict=True)):
+            if stop.is_set:
+                continue
             task = _guarded(job, prepare, job, stop, files)
             if isinstance(task, Exception):
                 answers[i] = task
@@ -126,10 +127,10 @@ def _decode_pcm(task: Task) -> Result:
     start, stop = task.plan.start, task.facts.num_samples if task.plan.stop is None else task.plan.stop
     assert stop is not None
     if task.plan.resampling is None:
-        waveform = wav.decode(task.file, task.facts, start, stop, task.options)
+        waveform = wav.decode(task.file, task.facts, start, stop, task.options, task.stop)
         return Result(task.plan.sample_rate, waveform=waveform, damage=task.facts.damage)
     plain = LoadOptions(dtype=working_dtype(task.options.dtype))
-    samples = wav.decode(task.file, task.facts, start, stop, plain)
+    samples = wav.decode(task.file, task.facts, start, stop, plain, task.stop)
     return Result(task.plan.sample_rate, deque([_finished(task, samples).numpy()]), damage=task.facts.damage)
 
 
@@ -196,23 +197,16 @@ def _with_sink(member: Member, options: LoadOptions) -> Member:
 
 def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio:
     """The graph's result where it is sure; else the member alone, and then the general engine."""
-    _check_stop(task)
+    check_stop(task.stop)
     if not _is_sure(task, outcome) and not alone:
         (outcome,) = decode_members([member], [task.stop])
-        _check_stop(task)
+        check_stop(task.stop)
     if not _is_sure(task, outcome):
         return _decode_alone(task)
     if task.limit is not None and outcome.num_samples > task.limit:
         raise LimitError(f"has more than max_seconds={task.options.max_seconds} seconds", source=task.name)
     waveform = None if member.sink is None else member.sink.waveform[:, : outcome.num_samples]
     return audio_of(task, Result(task.plan.sample_rate, outcome.blocks, waveform, damage=task.facts.damage))
-
-
-def _check_stop(task: Task) -> None:
-    if task.stop.is_set:
-        raise Stopped
-    if task.stop.deadline is not None and time.monotonic() > task.stop.deadline:
-        raise AudioTimeout("was not decoded within its timeout", source=task.name)
 
 
 def _is_sure(task: Task, outcome: Outcome) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from aioaudio.encoded import OpenBytes, Readable
+from aioaudio.errors import AudioTimeout
 from aioaudio.options import LoadOptions
 
-__all__ = ["DecodeJob", "StopFlag", "Stopped"]
+__all__ = ["DecodeJob", "StopFlag", "Stopped", "check_stop"]
 
 
 class Stopped(Exception):
@@ -24,6 +26,14 @@ class StopFlag(Protocol):
 
     @property
     def deadline(self) -> float | None: ...
+
+
+def check_stop(stop: StopFlag) -> None:
+    """Go on, or raise Stopped where nobody waits any more, and AudioTimeout after the deadline."""
+    if stop.is_set:
+        raise Stopped
+    if stop.deadline is not None and time.monotonic() > stop.deadline:
+        raise AudioTimeout("was not decoded within its timeout")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from aioaudio.decode.facts import Facts
+from aioaudio.decode.job import StopFlag, check_stop
 from aioaudio.decode.mix import Matrix, channel_matrix, remix
 from aioaudio.decode.samples import NUMPY_DTYPES, Sink, working_dtype
 from aioaudio.decode.unpack import unpack
@@ -29,12 +30,15 @@ Means = tuple[tuple[int, ...], ...]
 _BLOCK_SAMPLES = 2**20
 
 
-def decode(file: OpenBytes, facts: Facts, start: int, stop: int, options: LoadOptions) -> torch.Tensor:
+def decode(
+    file: OpenBytes, facts: Facts, start: int, stop: int, options: LoadOptions, flag: StopFlag | None = None
+) -> torch.Tensor:
     """Samples `[start, stop)` of the PCM that `facts.pcm` describes, at its own rate, as `options` want them.
 
     The result is (num_channels, num_samples), contiguous, or options.out; shorter than the range where the file or
     what its header promises ends before `stop`. No byte outside the range is read. Raises SourceError on a read
-    error, and ValueError where the source lacks a channel that is asked for, or options.out has another shape.
+    error, and ValueError where the source lacks a channel that is asked for, or options.out has another shape; between
+    blocks, what `check_stop` raises of `flag`.
     """
     pcm = facts.pcm
     assert pcm is not None
@@ -50,6 +54,8 @@ def decode(file: OpenBytes, facts: Facts, start: int, stop: int, options: LoadOp
     position = 0
     with np.errstate(all="ignore"):  # infinities and NaN are samples, too
         for at in range(start, stop, block):
+            if flag is not None:
+                check_stop(flag)
             num_frames = min(block, stop - at)
             data = file.read(num_frames * frame_bytes, pcm.offset + at * frame_bytes)
             frames = unpack(data, pcm.sample_format, facts.num_channels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import errno
 
 import av.error
 
@@ -28,6 +29,8 @@ def translate(error: av.error.FFmpegError, name: str, messages: list[LogMessage]
     if isinstance(error, _UNSUPPORTED):
         return UnsupportedAudioError(f"FFmpeg cannot decode it ({_reason(error, said)})", source=name)
     if isinstance(error, builtins.FileNotFoundError):  # taken away since it was opened here
+        return source_error(error, name)
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return source_error(error, name)
     # Whatever else the system is said to have answered is about the content: the bytes have been read here before.
     return CorruptAudioError(f"FFmpeg cannot decode it ({_reason(error, said)})", source=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import inspect
 import io
 import os
@@ -41,6 +42,13 @@ def test_every_error_of_ffmpeg_becomes_one_of_ours(error: type[av.error.FFmpegEr
         assert isinstance(translated, aioaudio.SourceNotFound)
     if issubclass(error, av.error.LookupError):
         assert isinstance(translated, aioaudio.UnsupportedAudioError)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_lack_of_descriptors_is_not_the_fault_of_the_file(number: int) -> None:
+    translated = ffmpeg.translate(av.error.OSError(number, "Too many open files"), "a.mp3")
+    assert isinstance(translated, aioaudio.FetchError)
+    assert (translated.errno, translated.source) == (number, "a.mp3")
 
 
 def test_a_graph_starts_one_filter_thread_and_others_keep_all_cpus(media: MediaLibrary) -> None:

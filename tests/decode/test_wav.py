@@ -21,11 +21,13 @@ from pcm_files import CountingBytes, ffmpeg_decode, load, random_samples, wav_fi
 from aioaudio.decode import wav
 from aioaudio.decode.facts import Facts, Pcm
 from aioaudio.decode.headers import pcm
+from aioaudio.decode.job import Stopped
 from aioaudio.decode.mix import remix
 from aioaudio.decode.samples import assemble, working_dtype
 from aioaudio.encoded import LocalFile
-from aioaudio.errors import CorruptAudioError, FetchError
+from aioaudio.errors import AudioTimeout, CorruptAudioError, FetchError
 from aioaudio.options import DTYPES, SAMPLE_FORMATS, LoadOptions
+from aioaudio.workers import Stop
 
 
 def decode_raw(
@@ -230,6 +232,24 @@ def test_a_read_error_is_an_error_and_never_a_short_result() -> None:
     assert facts is not None
     with pytest.raises(FetchError):
         wav.decode(file, facts, 0, 10_000, LoadOptions())
+
+
+@pytest.mark.parametrize("error", [Stopped, AudioTimeout])
+def test_it_stops_between_blocks(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = Stop()
+
+    class StoppedInTheThirdBlock(CountingBytes):
+        def read(self, num_bytes: int, offset: int) -> memoryview:
+            if len(self.reads) == 2:
+                stop.is_set, stop.deadline = error is Stopped, 0.0
+            return super().read(num_bytes, offset)
+
+    file = StoppedInTheThirdBlock(random_samples("s16le", 10_000))
+    facts = Facts(container="s16le", codec="pcm_s16le", sample_rate=8_000, num_channels=1, pcm=Pcm("s16le", 0, 16))
+    monkeypatch.setattr(wav, "_BLOCK_SAMPLES", 1_000)
+    with pytest.raises(error):
+        wav.decode(file, facts, 0, 10_000, LoadOptions(), stop)
+    assert len(file.reads) == 3
 
 
 def test_odd_files_give_what_they_hold(shared: Path, odd: Mapping[str, Mapping[str, Any]]) -> None:
