@@ -54,7 +54,7 @@ class OpenDescriptor:
 
     def read(self, num_bytes: int, offset: int) -> memoryview:
         buffer = memoryview(bytearray(clip(num_bytes, offset, self.size)))
-        filled = self.read_cached(buffer, offset) or 0
+        filled = (nowait.read_into(self.fd, buffer, offset) or 0) if len(buffer) <= nowait.MAX_BYTES else 0
         while filled < len(buffer):
             count = self.read_into(buffer[filled:], offset + filled)
             if count == 0:
@@ -69,9 +69,9 @@ class OpenDescriptor:
         except OSError as error:
             raise source_error(error, self._name) from error
 
-    def read_cached(self, buffer: memoryview, offset: int) -> int | None:
-        """Read a little at `offset` if it lies in memory: how many bytes came; None where that is not known."""
-        return nowait.read_into(self.fd, buffer, offset) if len(buffer) <= nowait.MAX_BYTES else None
+    def is_in_memory(self, offset: int) -> bool:
+        """Whether the byte at `offset` lies in memory; False where the system does not say. Never waits."""
+        return nowait.is_in_memory(self.fd, offset)
 
     def ffmpeg_path(self) -> str | bytes:
         return self._path

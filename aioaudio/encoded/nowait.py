@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MAX_BYTES", "close", "create_memory_file", "open_regular", "read_into", "write"]
+__all__ = ["MAX_BYTES", "close", "create_memory_file", "is_in_memory", "open_regular", "read_into", "write"]
 
 #: What is copied at once, at most: it takes some ten microseconds, for which other threads wait.
 MAX_BYTES = 128 * 1024
@@ -26,11 +26,19 @@ _SYS_OPENAT2 = 437  # on every architecture
 _AT_FDCWD = -100
 _RESOLVE_CACHED = 0x20
 _O_PATH = 0o10000000
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC if sys.platform == "linux" else 0
 _AT_EMPTY_PATH, _AT_STATX_DONT_SYNC = 0x1000, 0x4000
-_STATX_TYPE, _STATX_SIZE = 0x1, 0x200
+_STATX_TYPE = 0x1
 _STATX_BYTES = 256
 _RWF_NOWAIT = 0x8
+
+# How openat2 opens: flags, mode, resolve.
+_CLOEXEC, _NONBLOCK = getattr(os, "O_CLOEXEC", 0), getattr(os, "O_NONBLOCK", 0)
+_TO_LOOK_AT = struct.pack("QQQ", _O_PATH | _CLOEXEC, 0, _RESOLVE_CACHED)
+_TO_READ = struct.pack("QQQ", os.O_RDONLY | _NONBLOCK | _CLOEXEC, 0, _RESOLVE_CACHED)
+
+# What is read to ask whether it is there; by all threads, and what it is does not matter.
+_anything = ctypes.c_char()
+_ONE_BYTE = struct.pack("PP", ctypes.addressof(_anything), 1)
 
 
 def _functions() -> Any:
@@ -45,6 +53,8 @@ def _functions() -> Any:
         library.statx.argtypes = ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p
         library.preadv2.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_int
         library.preadv2.restype = library.write.restype = ctypes.c_ssize_t
+        library.lseek.argtypes = ctypes.c_int, ctypes.c_int64, ctypes.c_int
+        library.lseek.restype = ctypes.c_int64
         library.write.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
         library.memfd_create.argtypes = ctypes.c_char_p, ctypes.c_uint
         library.close.argtypes = (ctypes.c_int,)
@@ -65,36 +75,27 @@ def open_regular(path: str | bytes) -> tuple[int, int] | None:
         name = os.fsencode(path)
     except UnicodeEncodeError:
         return None
-    if _libc is None or b"\0" in name:
+    # Looked at before it is opened: a FIFO's writer would notice that, and a device might act on it.
+    if _libc is None or b"\0" in name or not _is_regular(name):
         return None
-    # Without opening it first: a FIFO's writer would notice that, and a device might act on it.
-    place = _openat2(name, _O_PATH | os.O_CLOEXEC)
-    if place < 0:
-        return None
-    is_regular = _regular_size(place) is not None
-    _libc.close(place)
-    fd = _openat2(name, _READ) if is_regular else -1
+    fd = _libc.syscall(_SYS_OPENAT2, _AT_FDCWD, name, _TO_READ, len(_TO_READ))
     if fd < 0:
         return None
-    size = _regular_size(fd)
-    if size is None:
+    size = _libc.lseek(fd, 0, os.SEEK_END)
+    if size < 0 or _libc.lseek(fd, 0, os.SEEK_SET) != 0:
         os.close(fd)
         return None
     return fd, size
 
 
-def _openat2(name: bytes, flags: int) -> int:
-    how = struct.pack("QQQ", flags, 0, _RESOLVE_CACHED)
-    fd: int = _libc.syscall(_SYS_OPENAT2, _AT_FDCWD, name, how, len(how))
-    return fd
-
-
-def _regular_size(fd: int) -> int | None:
+def _is_regular(name: bytes) -> bool:
+    place = _libc.syscall(_SYS_OPENAT2, _AT_FDCWD, name, _TO_LOOK_AT, len(_TO_LOOK_AT))
+    if place < 0:
+        return False
     status = ctypes.create_string_buffer(_STATX_BYTES)
-    if _libc.statx(fd, b"", _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC, _STATX_TYPE | _STATX_SIZE, status) != 0:
-        return None
-    mode, size = struct.unpack_from("=28xH10xQ", status)
-    return size if stat.S_ISREG(mode) else None
+    failed = _libc.statx(place, b"", _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC, _STATX_TYPE, status)
+    _libc.close(place)
+    return not failed and stat.S_ISREG(struct.unpack_from("=28xH", status)[0])
 
 
 def read_into(fd: int, buffer: memoryview, offset: int) -> int | None:
@@ -102,11 +103,16 @@ def read_into(fd: int, buffer: memoryview, offset: int) -> int | None:
 
     `buffer` is writable and contiguous.
     """
-    if _libc is None:
+    if _libc is None or not buffer:
         return None
-    vector = struct.pack("PP", _address(buffer), len(buffer))
+    vector = struct.pack("PP", ctypes.addressof(ctypes.c_char.from_buffer(buffer)), len(buffer))
     count: int = _libc.preadv2(fd, vector, 1, offset, _RWF_NOWAIT)
     return None if count < 0 else count
+
+
+def is_in_memory(fd: int, offset: int) -> bool:
+    """Whether the byte at `offset` lies in memory, or there is none; False where there is no telling."""
+    return _libc is not None and _libc.preadv2(fd, _ONE_BYTE, 1, offset, _RWF_NOWAIT) >= 0
 
 
 def create_memory_file(name: str) -> int:
@@ -120,7 +126,7 @@ def write(fd: int, data: memoryview) -> int:
     """As `os.write` to a file in memory; `data` is contiguous."""
     if _libc is None or len(data) > MAX_BYTES:
         return os.write(fd, data)
-    return _checked(_libc.write(fd, _address(data), len(data)))
+    return _checked(_libc.write(fd, np.frombuffer(data, np.uint8).ctypes.data, len(data)))
 
 
 def close(fd: int) -> None:
@@ -129,11 +135,6 @@ def close(fd: int) -> None:
         os.close(fd)
     else:
         _checked(_libc.close(fd))
-
-
-def _address(data: memoryview) -> int:
-    address: int = np.frombuffer(data, np.uint8).ctypes.data
-    return address
 
 
 def _checked(result: int) -> int:

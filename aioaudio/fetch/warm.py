@@ -34,10 +34,9 @@ def is_cached(opened: OpenBytes) -> bool:
     """
     if not isinstance(opened, OpenLocalFile):
         return True
-    byte = memoryview(bytearray(1))
     spacing = max(_SAMPLE_SPACING, -(-opened.size // _MAX_SAMPLES))
     offsets = chain(range(0, opened.size, spacing), (max(0, opened.size - 1),))
-    return all(opened.read_cached(byte, offset) is not None for offset in offsets)
+    return all(map(opened.is_in_memory, offsets))
 
 
 def warm(file: LocalFile, stop: StopFlag | None = None) -> None:
