@@ -87,16 +87,16 @@ def resolve(source: Any) -> Resolved:
     source in a state that cannot be read, or a URL.
     """
     match source:
+        case str():  # the commonest come first: to ask what is path-like takes longer than all else here
+            return LocalFile(_checked_path(source))
+        case bytes():
+            return Encoded(source)
         case LocalFile() | Encoded() | Memory() | BlockingFile() | AsyncFile() | AsyncChunks():
             return source
         case Clip():
             raise TypeError("the source of a Clip, or of fetch, must not itself be a Clip")
-        case str():
-            return LocalFile(_checked_path(source))
         case os.PathLike():
             return LocalFile(source)
-        case bytes():
-            return Encoded(source)
         case torch.Tensor():
             return _in_memory(_tensor_view(source))
     try:

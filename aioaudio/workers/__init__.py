@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, TypeVar
 
@@ -133,14 +133,14 @@ class Workers:
             slots_waiting=crew.slots.num_waiting,
         )
 
-    async def read(self, function: Callable[..., R], *args: Any) -> R:
+    def read(self, function: Callable[..., R], *args: Any) -> Coroutine[Any, Any, R]:
         """The result of one blocking call in a read thread.
 
         On cancellation a call that has not begun never does; one that runs goes on, and its result is dropped.
         """
-        return await self._open_crew().read.call(_call_one, (function, args), alone=True)
+        return self._open_crew().read.call(_call_one, (function, args), alone=True)
 
-    async def decode(
+    def decode(
         self,
         kernel: Kernel[T, R],
         task: T,
@@ -150,7 +150,7 @@ class Workers:
         timeout: float | None = None,
         priority: int = 0,
         uninterruptible: bool = False,
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """The result for `task` of `kernel(tasks, stops)`, called in a decode thread with a group of tasks.
 
         The kernel gives one result for each task, in their order; one that is an exception is raised here, and what
@@ -165,7 +165,7 @@ class Workers:
         await ends at once; with `uninterruptible` it ends when the thread has let go, however often it is cancelled,
         and then raises the first cancellation. The others in its group get their results in any case.
         """
-        return await self._open_crew().decode.call(
+        return self._open_crew().decode.call(
             kernel,
             task,
             weight=weight,

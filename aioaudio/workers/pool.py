@@ -72,6 +72,7 @@ class Pool:
         self._numbers = itertools.count()
         # By priority, then by kernel; jobs that go alone stand in a lane of their own. No lane is empty.
         self._lanes: tuple[dict[Lane, OrderedDict[Job, None]], ...] = ({}, {})
+        self._num_waiting = 0
         self._running: dict[int, list[Job]] = {}
         self._sleeping: list[threading.Lock] = []
         self._threads: list[Thread] = []
@@ -84,8 +85,7 @@ class Pool:
     @property
     def num_queued(self) -> int:
         """Jobs that wait for a thread."""
-        with self._lock:
-            return self._num_waiting()
+        return self._num_waiting
 
     @property
     def num_running(self) -> int:
@@ -130,6 +130,7 @@ class Pool:
             jobs = [job for lanes in self._lanes for lane in lanes.values() for job in lane]
             for lanes in self._lanes:
                 lanes.clear()
+            self._num_waiting = 0
             running = list(itertools.chain(*self._running.values()))
             for job in itertools.chain(jobs, running):
                 job.set()
@@ -152,7 +153,7 @@ class Pool:
                 raise ClosedError("used after aclose()")
             # Threads that look at the queue before they sleep: those that work on nothing and are awake.
             looking = len(self._threads) - len(self._running) - len(self._sleeping)
-            wakes = self._num_waiting() >= looking
+            wakes = self._num_waiting >= looking
             if wakes and not self._sleeping and len(self._threads) < self.num_threads:
                 self._start_thread()
             job.number = next(self._numbers)
@@ -161,11 +162,9 @@ class Pool:
             if lane is None:
                 lane = lanes[job.lane] = OrderedDict()
             lane[job] = None
+            self._num_waiting += 1
             if wakes and self._sleeping:
                 self._sleeping.pop().release()
-
-    def _num_waiting(self) -> int:
-        return sum(len(lane) for lanes in self._lanes for lane in lanes.values())
 
     def _start_thread(self) -> None:
         index = len(self._threads)
@@ -186,6 +185,7 @@ class Pool:
             if lane is None or job not in lane:
                 return False
             del lane[job]
+            self._num_waiting -= 1
             if not lane:
                 del lanes[job.lane]
             return True
@@ -266,6 +266,7 @@ class Pool:
             if group and weight > _MAX_WEIGHT:
                 break
             del lane[job]
+            self._num_waiting -= 1
             if job.is_set:  # its coroutine was collected
                 continue
             if job.timeout is not None:
