@@ -1,58 +1,22 @@
-"""The owner of workers, and the operations: each is short, and composes fetching, decoding and the workers."""
+"""The owner of workers, and the operations: each checks its options, and leaves the work to the floors below."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, Self, TypeVar
+from collections.abc import Sequence
+from typing import Literal, Self
 
 import torch
 
-from aioaudio import decode as _decode
 from aioaudio.audio import Audio, AudioInfo, Clip
-from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
+from aioaudio.encoded import Encoded
 from aioaudio.errors import ClosedError
-from aioaudio.fetch import Source, fetch, is_cached, resolve, warm_up
+from aioaudio.fetch import Source, fetch
+from aioaudio.loading import describe, load_audio
 from aioaudio.options import LoadOptions, RawPCM, check_timeout
 from aioaudio.workers import Workers, default_workers
 
 __all__ = ["Session", "default_session"]
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-# Files above this are decoded in a group of their own: the others of their group would wait for them.
-_ALONE_BYTES = 16 << 20
-
-# Of files above this a range is read by itself: reading all the rest first would take longer than any wait for a disk.
-_WARM_RANGE_BYTES = 64 << 20
-
-
-class _Work(Protocol[T_co]):
-    """Decoding or describing bytes in a decode worker."""
-
-    async def __call__(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> T_co: ...
-
-
-class _NotYet(Exception):
-    """The bytes are not as a group wants them: `cold` ones are read first, large ones are decoded alone."""
-
-    def __init__(self, *, cold: bool, large: bool) -> None:
-        super().__init__()
-        self.cold, self.large = cold, large
-
-
-def _admission(options: LoadOptions) -> Callable[[OpenBytes], None]:
-    """What a file has to pass to be decoded in a group, at once."""
-    is_range = options.start_seconds > 0 or options.stop_seconds is not None
-
-    def admit(file: OpenBytes) -> None:
-        large = file.size > _ALONE_BYTES
-        cold = not (is_range and file.size > _WARM_RANGE_BYTES) and not is_cached(file)
-        if cold or large:
-            raise _NotYet(cold=cold, large=large)
-
-    return admit
 
 
 class Session:
@@ -162,7 +126,7 @@ class Session:
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
-        return await self._load(source, options, timeout)
+        return await load_audio(self.workers, source, options, timeout)
 
     async def info(
         self,
@@ -187,7 +151,7 @@ class Session:
             source, track = clip.source, clip.track if track is None else track
         options = LoadOptions(track=track, format=format)
         check_timeout(timeout)
-        return await self._info(source, options, exact, timeout)
+        return await describe(self.workers, source, options, exact=exact, timeout=timeout)
 
     async def fetch(self, source: Source, *, max_bytes: int | None = None, timeout: float | None = None) -> Encoded:
         """Read all bytes of a source without decoding them: the first step of `load`, for whoever keeps or ships them.
@@ -259,57 +223,6 @@ class Session:
             warnings.warn(
                 f"unclosed {self!r}: use 'async with' or aclose()", ResourceWarning, source=self, stacklevel=2
             )
-
-    async def _load(self, source: Any, options: LoadOptions, timeout: float | None) -> Audio:
-        async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Audio:
-            job = _decode.DecodeJob(file, options, None if admitted else _admission(options))
-            return await self.workers.decode(
-                _decode.decode_group,
-                job,
-                alone=alone,
-                weight=file.num_bytes if isinstance(file, Encoded) else 0,
-                timeout=timeout,
-                uninterruptible=options.out is not None,
-            )
-
-        return await self._with_bytes(source, decode, options.max_bytes, timeout)
-
-    async def _info(self, source: Any, options: LoadOptions, exact: bool, timeout: float | None) -> AudioInfo:
-        async def describe(file: Readable, *, admitted: bool = False, alone: bool = False) -> AudioInfo:
-            # A header is read where it lies; only counting reads the whole.
-            admit = _admission(options) if exact and not admitted else None
-            job = _decode.InfoJob(_decode.DecodeJob(file, options, admit), exact)
-            return await self.workers.decode(_decode.read_infos, job, alone=alone, timeout=timeout)
-
-        return await self._with_bytes(source, describe, None, timeout)
-
-    async def _with_bytes(self, source: Any, work: _Work[T], max_bytes: int | None, timeout: float | None) -> T:
-        """`work` on the bytes of `source`, which are fetched first unless they are at hand."""
-        resolved = resolve(source)
-        if isinstance(resolved, Encoded):
-            return await self._on_encoded(resolved, work)
-        if isinstance(resolved, LocalFile):
-            try:
-                return await self._on_local(resolved, work, timeout)
-            except NotRegularFile:  # a FIFO or a device: its bytes must be fetched
-                pass
-        async with self.workers.slot():
-            encoded = await fetch(resolved, self.workers, max_bytes=max_bytes, timeout=timeout)
-            return await self._on_encoded(encoded, work)
-
-    async def _on_encoded(self, encoded: Encoded, work: _Work[T]) -> T:
-        return await work(encoded, admitted=True, alone=encoded.num_bytes > _ALONE_BYTES)
-
-    async def _on_local(self, file: LocalFile, work: _Work[T], timeout: float | None) -> T:
-        try:
-            return await work(file)
-        except _NotYet as not_yet:
-            cold, large = not_yet.cold, not_yet.large
-        if not cold:
-            return await work(file, admitted=True, alone=large)
-        async with self.workers.slot():
-            await warm_up(file, self.workers, timeout=timeout)
-            return await work(file, admitted=True, alone=large)
 
 
 def _as_tuple(channels: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from aioaudio.decode.group import decode_group
 from aioaudio.decode.info import InfoJob, read_infos
-from aioaudio.decode.job import DecodeJob, StopFlag, Stopped
+from aioaudio.decode.job import DecodeJob, Narrow, StopFlag, Stopped
+from aioaudio.decode.result import Parts
 
-__all__ = ["DecodeJob", "InfoJob", "StopFlag", "Stopped", "decode_group", "read_infos"]
+__all__ = ["DecodeJob", "InfoJob", "Narrow", "Parts", "StopFlag", "Stopped", "decode_group", "read_infos"]

@@ -28,7 +28,7 @@ from aioaudio.decode.mix import remix
 from aioaudio.decode.plan import result_range
 from aioaudio.decode.prepare import Task, prepare
 from aioaudio.decode.resample import resample
-from aioaudio.decode.result import Result, audio_of, concerns
+from aioaudio.decode.result import Parts, Result, concerns, outcome_of
 from aioaudio.decode.samples import Sink, working_dtype
 from aioaudio.errors import AudioError, LimitError
 from aioaudio.options import LoadOptions
@@ -46,9 +46,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def decode_group(jobs: Sequence[DecodeJob], stops: Sequence[StopFlag]) -> list[Audio | Exception]:
-    """Decode `jobs`, one result or error for each. Blocks; call it in a decode worker."""
-    answers: list[Audio | Exception] = [Stopped()] * len(jobs)
+def decode_group(jobs: Sequence[DecodeJob], stops: Sequence[StopFlag]) -> list[Audio | Parts | Exception]:
+    """Decode `jobs`, one result (`Parts` where a job asks for them) or error for each.
+
+    Blocks; call it in a decode worker.
+    """
+    answers: list[Audio | Parts | Exception] = [Stopped()] * len(jobs)
     in_graph: dict[int, tuple[Task, Member]] = {}
     with contextlib.ExitStack() as files:
         for i, (job, stop) in enumerate(zip(jobs, stops, strict=True)):
@@ -110,9 +113,9 @@ def _is_empty(task: Task) -> bool:
     return stop is not None and stop <= start
 
 
-def _decode_alone(task: Task) -> Audio:
+def _decode_alone(task: Task) -> Audio | Parts:
     """By the engine that serves what the graph does not."""
-    return audio_of(task, _decode_generally(task))
+    return outcome_of(task, _decode_generally(task))
 
 
 def _decode_generally(task: Task) -> Result:
@@ -176,7 +179,7 @@ def _member(task: Task, *, count_only: bool = False) -> Member:
         limit=None if task.limit is None else task.limit + 1,
         count_only=count_only,
     )
-    return member if count_only else _with_sink(member, task.options)
+    return member if count_only or task.job.in_parts else _with_sink(member, task.options)
 
 
 def _with_sink(member: Member, options: LoadOptions) -> Member:
@@ -195,7 +198,7 @@ def _with_sink(member: Member, options: LoadOptions) -> Member:
         return member  # the header promises more than fits into memory: more than is there, perhaps
 
 
-def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio:
+def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio | Parts:
     """The graph's result where it is sure; else the member alone, and then the general engine."""
     check_stop(task.stop)
     if not _is_sure(task, outcome) and not alone:
@@ -206,7 +209,7 @@ def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio:
     if task.limit is not None and outcome.num_samples > task.limit:
         raise LimitError(f"has more than max_seconds={task.options.max_seconds} seconds", source=task.name)
     waveform = None if member.sink is None else member.sink.waveform[:, : outcome.num_samples]
-    return audio_of(task, Result(task.plan.sample_rate, outcome.blocks, waveform, damage=task.facts.damage))
+    return outcome_of(task, Result(task.plan.sample_rate, outcome.blocks, waveform, damage=task.facts.damage))
 
 
 def _is_sure(task: Task, outcome: Outcome) -> bool:

@@ -11,7 +11,7 @@ from aioaudio.encoded import OpenBytes, Readable
 from aioaudio.errors import AudioTimeout
 from aioaudio.options import LoadOptions
 
-__all__ = ["DecodeJob", "StopFlag", "Stopped", "check_stop"]
+__all__ = ["DecodeJob", "Narrow", "StopFlag", "Stopped", "check_stop"]
 
 
 class Stopped(Exception):
@@ -36,10 +36,24 @@ def check_stop(stop: StopFlag) -> None:
         raise AudioTimeout("was not decoded within its timeout")
 
 
+class Narrow(Protocol):
+    """Chooses the range to decode once the length of the source is known."""
+
+    def __call__(self, options: LoadOptions, num_samples: int, sample_rate: int) -> LoadOptions:
+        """`options` with the range for a source of `num_samples` at `sample_rate` Hz."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeJob:
-    """Bytes to decode, and how. `admit` is called with the opened bytes first, and may refuse them by raising."""
+    """Bytes to decode, and how.
+
+    `admit` is called with the opened bytes first, and may refuse them by raising. `narrow` is called where the header
+    tells the length. With `in_parts` the result is a `Parts`, not an `Audio`.
+    """
 
     file: Readable
     options: LoadOptions
     admit: Callable[[OpenBytes], None] | None = None
+    narrow: Narrow | None = None
+    in_parts: bool = False

@@ -75,6 +75,9 @@ def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack) -> Task
     facts, stream_index, demuxer = read_facts_of(job, file)
     if facts.sample_rate <= 0 or facts.num_channels <= 0:
         raise CorruptAudioError(f"claims {facts.num_channels} channels at {facts.sample_rate} Hz", source=job.file.name)
+    if job.narrow is not None and facts.num_samples is not None:
+        options = job.narrow(options, facts.num_samples, facts.sample_rate)
+        job = replace(job, options=options, narrow=None)
     plan = make_plan(facts, options)
     pieces = _pieces(file, facts, files)
     return Task(

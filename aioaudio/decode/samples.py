@@ -6,7 +6,7 @@ By NumPy: torch gives the GIL away for each view that it makes, and wakes thread
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,14 @@ class Sink:
             # NumPy asks the system for huge pages: a long result is written in less than half the time.
             self.array = np.empty(shape, dtype)
             self.waveform = torch.from_numpy(self.array)
+
+    @classmethod
+    def onto(cls, waveform: torch.Tensor) -> Self:
+        """A sink that writes into `waveform` itself."""
+        sink = cls.__new__(cls)
+        sink.waveform = waveform
+        sink.array = waveform.numpy() if waveform.dtype in NUMPY_DTYPES else None
+        return sink
 
     def write(self, position: int, samples: Array) -> None:
         """Write float `samples` (num_channels, n) from sample `position` on.

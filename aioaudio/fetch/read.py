@@ -13,7 +13,7 @@ import inspect
 import io
 import os
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -51,12 +51,18 @@ class ReadWorkers(Protocol):
 
 
 async def fetch(
-    source: Any, workers: ReadWorkers, *, max_bytes: int | None = None, timeout: float | None = None
+    source: Any,
+    workers: ReadWorkers,
+    *,
+    max_bytes: int | None = None,
+    timeout: float | None = None,
+    home: asyncio.AbstractEventLoop | None = None,
 ) -> Encoded:
     """Read all of a source: a path from its start, a file-like object from where it stands.
 
     `source` may be what `resolve` has made of it. A view of the caller's memory, which forbids to resize a bytearray,
-    is released at the end, also by an error.
+    is released at the end, also by an error. `home` is the event loop that the source's own awaitables belong to, None
+    for the running one.
 
     `timeout` counts in seconds from when the reading begins, not while it waits for a thread. Raises TypeError and
     ValueError for what is no source, SourceError where reading fails, LimitError as soon as more than `max_bytes` have
@@ -78,7 +84,9 @@ async def fetch(
                 if isinstance(read, Encoded):
                     return read
                 blocks = read
-            return await _collect(blocks, resolved.name, workers, max_bytes)
+                if isinstance(resolved, LocalFile):  # a FIFO, which any loop can wait for
+                    home = None
+            return await _at_home(_collect(blocks, resolved.name, workers, max_bytes), home)
 
 
 async def warm_up(file: LocalFile, workers: ReadWorkers, *, timeout: float | None = None) -> None:
@@ -214,6 +222,18 @@ async def _await_fifo(descriptor: Descriptor) -> AsyncIterator[bytes]:
                 yield block
     finally:
         descriptor.close()
+
+
+async def _at_home(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop | None) -> T:
+    """Await `work` on the loop where it belongs."""
+    if home is None or home is asyncio.get_running_loop():
+        return await work
+    try:
+        future = asyncio.run_coroutine_threadsafe(work, home)
+    except RuntimeError:  # that loop is closed
+        work.close()
+        raise
+    return await asyncio.wrap_future(future)
 
 
 async def _collect(blocks: AsyncIterator[Any], name: str, workers: ReadWorkers, max_bytes: int | None) -> Encoded:
