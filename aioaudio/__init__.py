@@ -9,8 +9,10 @@ The functions are the methods of a default `Session`; `aioaudio.sync` has the sa
 """
 
 from aioaudio import sync
-from aioaudio.api import aclose, decode, fetch, info, load, run
-from aioaudio.audio import Audio, AudioInfo, Clip, Damage, Track
+from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, run
+from aioaudio.audio import Audio, AudioInfo, Batch, Clip, Damage, Failure, Track
+from aioaudio.batch import BlockingResults, Results, StageStatistics
+from aioaudio.dataset import AudioIterableDataset
 from aioaudio.encoded import Encoded
 from aioaudio.errors import (
     AudioError,
@@ -33,28 +35,36 @@ __all__ = [
     "Audio",
     "AudioError",
     "AudioInfo",
+    "AudioIterableDataset",
     "AudioTimeout",
+    "Batch",
+    "BlockingResults",
     "Clip",
     "ClosedError",
     "CorruptAudioError",
     "Damage",
     "DamagedAudioError",
     "Encoded",
+    "Failure",
     "FetchError",
     "LimitError",
     "RawPCM",
+    "Results",
     "Session",
     "SourceDenied",
     "SourceError",
     "SourceNotFound",
+    "StageStatistics",
     "Track",
     "UnsupportedAudioError",
     "aclose",
+    "batches",
     "decode",
     "doctor",
     "fetch",
     "info",
     "load",
+    "load_many",
     "run",
     "sync",
 ]

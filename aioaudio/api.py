@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from aioaudio.session import Session, default_session
 
-__all__ = ["aclose", "decode", "fetch", "info", "load", "run"]
+__all__ = ["aclose", "batches", "decode", "fetch", "info", "load", "load_many", "run"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +39,21 @@ load = _of_default_session(Session.load)
 info = _of_default_session(Session.info)
 fetch = _of_default_session(Session.fetch)
 decode = _of_default_session(Session.decode)
+
+
+def _results_of_default_session(method: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
+    @functools.wraps(method)
+    def function(*args: P.args, **kwargs: P.kwargs) -> T:
+        return method(default_session(), *args, **kwargs)
+
+    function.__qualname__ = method.__name__
+    function.__module__ = __name__
+    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
+    return function
+
+
+load_many = _results_of_default_session(Session.load_many)
+batches = _results_of_default_session(Session.batches)
 
 
 async def aclose() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 import torch
 
-__all__ = ["Audio", "AudioInfo", "Clip", "Damage", "Track"]
+__all__ = ["Audio", "AudioInfo", "Batch", "Clip", "Damage", "Failure", "Track"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Audio:
     dtypes full scale is ±1, in integer dtypes the range of the type. `sample_rate` is in Hz. `start_seconds` is where
     the waveform begins on the timeline of the source. `source` names the source. `damage` lists what is missing or
     wrong. `verified` says which checksum the samples were found to match, None where none was asked for or stored.
+    `clip` is the `Clip` that it was loaded from, None where that was a plain source for `load`.
     """
 
     waveform: torch.Tensor
@@ -43,6 +44,7 @@ class Audio:
     source: str = ""
     damage: tuple[Damage, ...] = ()
     verified: Literal["md5", "crc"] | None = None
+    clip: Clip | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.waveform, self.sample_rate))
@@ -136,6 +138,66 @@ class Clip:
 
     def __post_init__(self) -> None:
         check_range(self.start_seconds, self.stop_seconds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Failure:
+    """A clip that could not be loaded.
+
+    `error` is what `load` would have raised; its notes name the source and the stage. `stage` is "fetch" where the
+    bytes could not be had, "decode" where they are not what they should be.
+    """
+
+    clip: Clip
+    error: Exception
+    stage: Literal["fetch", "decode"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch:
+    """Clips that were loaded together.
+
+    `waveforms` depends on `collate`: "padded" is a tensor `(num_clips, num_channels, num_samples)` with zeros behind
+    each clip, "jagged" a `torch.nested` tensor of jagged layout `(num_clips, num_channels, *)`, "list" a list of
+    tensors `(num_channels, num_samples)`. `lengths` is int64 `(num_clips,)`: samples of each clip. `sample_rate` is in
+    Hz.
+    `clips` are what was asked for, in the order of the rows, and `start_seconds` where each row begins in its source.
+    `failures` are the clips that failed since the batch before; they have no row.
+    """
+
+    waveforms: torch.Tensor | list[torch.Tensor]
+    lengths: torch.Tensor
+    sample_rate: int
+    clips: tuple[Clip, ...]
+    start_seconds: tuple[float, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+    def mask(self) -> torch.Tensor:
+        """Bool `(num_clips, num_samples)`: True where a sample is audio, False where it is padding.
+
+        For padded waveforms; the others have no padding, and raise ValueError.
+        """
+        if not isinstance(self.waveforms, torch.Tensor) or self.waveforms.is_nested:
+            raise ValueError("only a padded batch has a mask")
+        positions = torch.arange(self.waveforms.shape[-1], device=self.lengths.device)
+        return positions < self.lengths[:, None]
+
+    def to(self, device: torch.device | str) -> Self:
+        """The batch with its tensors on another device."""
+        waveforms = self.waveforms
+        moved = waveforms.to(device) if isinstance(waveforms, torch.Tensor) else [one.to(device) for one in waveforms]
+        return replace(self, waveforms=moved, lengths=self.lengths.to(device))
+
+    def __repr__(self) -> str:
+        if isinstance(self.waveforms, list):
+            shape, dtype = f"{len(self.waveforms)} tensors", self.waveforms[0].dtype if self.waveforms else None
+        else:
+            shape, dtype = str(tuple(self.waveforms.shape)), self.waveforms.dtype
+        extra = f", failures={len(self.failures)}" if self.failures else ""
+        return f"Batch({shape} {str(dtype).removeprefix('torch.')}, {self.sample_rate} Hz{extra})"
 
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> None:

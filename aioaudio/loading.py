@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, cast
 
 from aioaudio import decode as _decode
@@ -15,7 +15,7 @@ from aioaudio.decode import Narrow, Parts
 from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
 from aioaudio.fetch import ReadWorkers, fetch, is_cached, resolve, warm_up
 from aioaudio.options import LoadOptions
-from aioaudio.workers import Kernel, Stop, Workers
+from aioaudio.workers import Stop, Workers
 
 __all__ = ["Times", "describe", "load_audio", "load_parts"]
 
@@ -27,6 +27,10 @@ _ALONE_BYTES = 16 << 20
 
 # Of files above this a range is read by itself: reading all the rest first would take longer than any wait for a disk.
 _WARM_RANGE_BYTES = 64 << 20
+
+
+# In the place of those that are yet to be found.
+_NO_BYTES = Encoded(b"")
 
 
 class _Work(Protocol[T_co]):
@@ -54,62 +58,80 @@ class Times:
     decode_began: float = 0.0
     decode_ended: float = 0.0
     decode_thread: str = ""
+    decode_group: int = 1
 
 
-async def load_audio(workers: Workers, source: Any, options: LoadOptions, timeout: float | None) -> Audio:
-    """The `Audio` of a source."""
+async def load_audio(
+    workers: Workers,
+    source: Any,
+    options: LoadOptions,
+    timeout: float | None,
+    *,
+    priority: int = 0,
+    home: asyncio.AbstractEventLoop | None = None,
+    times: Times | None = None,
+) -> Audio:
+    """The `Audio` of a source.
 
-    async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Audio:
-        job = _decode.DecodeJob(file, options, None if admitted else _admission(options))
-        return await workers.decode(
-            cast("Kernel[_decode.DecodeJob, Audio]", _decode.decode_group),
-            job,
-            alone=alone,
-            weight=file.num_bytes if isinstance(file, Encoded) else 0,
-            timeout=timeout,
-            uninterruptible=options.out is not None,
-        )
-
-    return await _with_bytes(workers, source, decode, options.max_bytes, timeout)
+    `priority` 1 reads ahead, behind all who wait for theirs. `home` is the loop that the source's own awaitables belong
+    to, None for the running one. `times` is filled.
+    """
+    job = _decode.DecodeJob(_NO_BYTES, options)
+    return cast("Audio", await _load(workers, source, job, timeout, priority, home, times or Times()))
 
 
 async def load_parts(
     workers: Workers,
     source: Any,
     options: LoadOptions,
+    timeout: float | None,
     *,
     narrow: Narrow | None,
-    timeout: float | None,
     home: asyncio.AbstractEventLoop | None,
     times: Times,
 ) -> Parts:
-    """The audio of a source in parts, read ahead: behind all who wait for theirs.
+    """The audio of a source in parts, read ahead; `home` and `times` are as in `load_audio`."""
+    job = _decode.DecodeJob(_NO_BYTES, options, narrow=narrow, in_parts=True)
+    return cast("Parts", await _load(workers, source, job, timeout, 1, home, times))
 
-    `home` is the loop that the source's own awaitables belong to, None for the running one. `times` is filled.
-    """
 
-    async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Parts:
-        admit = None if admitted else _admission(options, is_range=narrow is not None)
+async def _load(
+    workers: Workers,
+    source: Any,
+    job: _decode.DecodeJob,
+    timeout: float | None,
+    priority: int,
+    home: asyncio.AbstractEventLoop | None,
+    times: Times,
+) -> Audio | Parts:
+    options = job.options
+
+    async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Audio | Parts:
+        admit = None if admitted else _admission(options, is_range=job.narrow is not None)
         times.decode_queued = time.perf_counter()
         return await workers.decode(
             _decode_timed,
-            (_decode.DecodeJob(file, options, admit, narrow, in_parts=True), times),
+            (replace(job, file=file, admit=admit), times),
             alone=alone,
             weight=file.num_bytes if isinstance(file, Encoded) else 0,
             timeout=timeout,
-            priority=1,
+            priority=priority,
+            uninterruptible=options.out is not None,
         )
 
     return await _with_bytes(_TimedReads(workers, times), source, decode, options.max_bytes, timeout, home)
 
 
-def _decode_timed(tasks: list[tuple[_decode.DecodeJob, Times]], stops: Sequence[Stop]) -> list[Parts | BaseException]:
+def _decode_timed(
+    tasks: list[tuple[_decode.DecodeJob, Times]], stops: Sequence[Stop]
+) -> list[Audio | Parts | Exception]:
     began = time.perf_counter()
     results = _decode.decode_group([job for job, _ in tasks], stops)
     ended, thread = time.perf_counter(), threading.current_thread().name
     for _, times in tasks:
-        times.decode_began, times.decode_ended, times.decode_thread = began, ended, thread
-    return cast("list[Parts | BaseException]", results)
+        times.decode_began, times.decode_ended = began, ended
+        times.decode_thread, times.decode_group = thread, len(tasks)
+    return results
 
 
 class _Readers(ReadWorkers, Protocol):

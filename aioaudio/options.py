@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ import torch
 
 from aioaudio.audio import check_number, check_range
 
-__all__ = ["CONTAINERS", "DTYPES", "SAMPLE_FORMATS", "LoadOptions", "RawPCM", "check_timeout"]
+__all__ = ["CONTAINERS", "DTYPES", "SAMPLE_FORMATS", "LoadOptions", "RawPCM", "as_channels", "check_timeout"]
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int16, torch.int32)
 
@@ -129,6 +130,16 @@ class LoadOptions:
             raise ValueError(f"out has {out.shape[0]} channels, but {expected} are asked for")
         if any(size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)):
             raise ValueError("out must not be expanded: several of its elements share one place in memory")
+
+
+def as_channels(channels: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Indices of channels as `LoadOptions` takes them."""
+    if channels is None:
+        return None
+    try:
+        return tuple(channels)
+    except TypeError:
+        raise TypeError(f"channels must be a sequence of channel indices, not {channels!r}") from None
 
 
 def check_timeout(timeout: float | None) -> None:

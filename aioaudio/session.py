@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, Self
 
 import torch
@@ -13,13 +14,14 @@ from aioaudio.encoded import Encoded
 from aioaudio.errors import ClosedError
 from aioaudio.fetch import Source, fetch
 from aioaudio.loading import describe, load_audio
-from aioaudio.options import LoadOptions, RawPCM, check_timeout
+from aioaudio.many import ManyOperations
+from aioaudio.options import LoadOptions, RawPCM, as_channels, check_timeout
 from aioaudio.workers import Workers, default_workers
 
 __all__ = ["Session", "default_session"]
 
 
-class Session:
+class Session(ManyOperations):
     """Read and decode threads of one's own, and the operations of aioaudio on them.
 
     `read_threads` (default 16) is how many sources are read at once, `decode_threads` how many are decoded at once
@@ -105,6 +107,7 @@ class Session:
         Cancellation ends the await at once, and what has not begun never does; only with `out` it first waits until no
         thread writes there any more.
         """
+        clip = None
         if isinstance(source, Clip):
             if start_seconds != 0 or stop_seconds is not None or track is not None:
                 raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
@@ -115,7 +118,7 @@ class Session:
             stop_seconds=stop_seconds,
             sample_rate=sample_rate,
             num_channels=num_channels,
-            channels=_as_tuple(channels),
+            channels=as_channels(channels),
             dtype=dtype,
             track=track,
             format=format,
@@ -126,7 +129,8 @@ class Session:
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
-        return await load_audio(self.workers, source, options, timeout)
+        audio = await load_audio(self.workers, source, options, timeout)
+        return audio if clip is None else replace(audio, clip=clip)
 
     async def info(
         self,
@@ -223,15 +227,6 @@ class Session:
             warnings.warn(
                 f"unclosed {self!r}: use 'async with' or aclose()", ResourceWarning, source=self, stacklevel=2
             )
-
-
-def _as_tuple(channels: Sequence[int] | None) -> tuple[int, ...] | None:
-    if channels is None:
-        return None
-    try:
-        return tuple(channels)
-    except TypeError:
-        raise TypeError(f"channels must be a sequence of channel indices, not {channels!r}") from None
 
 
 class _DefaultSession(Session):

@@ -11,9 +11,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from aioaudio.api import without_self
+from aioaudio.batch import BlockingResults, Results
 from aioaudio.session import Session, default_session
 
-__all__ = ["decode", "fetch", "info", "load"]
+__all__ = ["batches", "decode", "fetch", "info", "load", "load_many"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +36,20 @@ def _blocking(method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]])
     return function
 
 
+def _blocking_results(method: Callable[Concatenate[Session, P], Results[T]]) -> Callable[P, BlockingResults[T]]:
+    @functools.wraps(method)
+    def function(*args: P.args, **kwargs: P.kwargs) -> BlockingResults[T]:
+        return method(default_session(), *args, **kwargs).blocking()
+
+    function.__qualname__ = method.__name__
+    function.__module__ = __name__
+    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
+    return function
+
+
 load = _blocking(Session.load)
 info = _blocking(Session.info)
 fetch = _blocking(Session.fetch)
 decode = _blocking(Session.decode)
+load_many = _blocking_results(Session.load_many)
+batches = _blocking_results(Session.batches)

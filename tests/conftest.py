@@ -84,11 +84,14 @@ def _no_blocking_on_loops() -> Iterator[None]:
         blockbuster.functions[name] = BlockBusterFunction(None, name, scanned_modules="aioaudio")
     # As asyncio does with its executor's, aclose() joins threads that have told it that they are at their end.
     blockbuster.functions["threading.Lock.acquire"].can_block_in("aioaudio/workers/__init__.py", {"_join_ended"})
-    blockbuster.functions["threading.Lock.acquire"].can_block_in(
-        "aioaudio/sync.py", {"function"}
-    )  # to block is its job
-    for function in blockbuster.functions.values():  # a program under aioaudio.run is not aioaudio
-        function.can_block_in("aioaudio/api.py", {"run"})
+    for module, function in (  # to block is their job
+        ("sync.py", "function"),
+        ("batch/handover.py", "take_blocking"),
+        ("batch/run.py", "close_blocking"),
+    ):
+        blockbuster.functions["threading.Lock.acquire"].can_block_in(f"aioaudio/{module}", {function})
+    for blocking in blockbuster.functions.values():  # a program under aioaudio.run is not aioaudio
+        blocking.can_block_in("aioaudio/api.py", {"run"})
     blockbuster.activate()
     yield
     blockbuster.deactivate()

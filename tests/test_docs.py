@@ -8,7 +8,7 @@ import inspect
 import logging
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,7 +129,8 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_every_public_name_and_option_is_documented() -> None:
     code = "\n".join(code_of(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md"))
-    operations = (aioaudio.load, aioaudio.info, aioaudio.fetch, aioaudio.decode, aioaudio.Session)
+    operations: list[Callable[..., object]] = [aioaudio.load, aioaudio.info, aioaudio.fetch, aioaudio.decode]
+    operations += [aioaudio.load_many, aioaudio.batches, aioaudio.Session]
     options = {name for operation in operations for name in inspect.signature(operation).parameters}
     names = (set(aioaudio.__all__) | options) - {"source"}
     assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()

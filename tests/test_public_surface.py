@@ -20,6 +20,7 @@ VALUES: list[Any] = [
     aioaudio.Clip("a.wav", 1.0, 2.0, "eng", {"text": "hello"}),
     aioaudio.Damage(None, "junk", "x"),
     aioaudio.Encoded(b"abc", name="a.wav"),
+    aioaudio.StageStatistics(1, 0, 0.1, 0.2, 0.3, 4, 0.5),
     aioaudio.RawPCM("s16le", 8_000, 2),
     aioaudio.Track(0, "aac", "fltp", None, 44_100, 2, "stereo", 128_000, "eng", "main", True),
 ]
@@ -27,6 +28,7 @@ VALUES: list[Any] = [
 ERRORS: list[type[aioaudio.AudioError]] = [getattr(errors, name) for name in errors.__all__]
 
 OPERATIONS = ["decode", "fetch", "info", "load"]
+MANY = ["batches", "load_many"]
 
 
 def test_all_is_the_namespace() -> None:
@@ -36,7 +38,7 @@ def test_all_is_the_namespace() -> None:
     assert public | {"sync"} == set(aioaudio.__all__)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", OPERATIONS + MANY)
 def test_functions_have_the_signature_of_the_session(name: str) -> None:
     method = inspect.signature(getattr(aioaudio.Session, name))
     expected = list(method.parameters.values())[1:]
@@ -45,16 +47,16 @@ def test_functions_have_the_signature_of_the_session(name: str) -> None:
         assert list(inspect.signature(function).parameters.values()) == expected
         assert function.__doc__ == getattr(aioaudio.Session, name).__doc__
         assert function.__name__ == name
-    assert inspect.iscoroutinefunction(getattr(aioaudio, name))
+    assert inspect.iscoroutinefunction(getattr(aioaudio, name)) == (name in OPERATIONS)
     assert not inspect.iscoroutinefunction(getattr(aioaudio.sync, name))
 
 
 def test_sync_has_every_operation() -> None:
-    assert sorted(aioaudio.sync.__all__) == OPERATIONS
+    assert sorted(aioaudio.sync.__all__) == sorted(OPERATIONS + MANY)
 
 
 def test_only_the_subject_is_positional() -> None:
-    for name in OPERATIONS:
+    for name in OPERATIONS + MANY:
         kinds = [parameter.kind for parameter in inspect.signature(getattr(aioaudio, name)).parameters.values()]
         assert kinds[0] == inspect.Parameter.POSITIONAL_OR_KEYWORD
         assert set(kinds[1:]) == {inspect.Parameter.KEYWORD_ONLY}

@@ -1,0 +1,152 @@
+"""From decoded clips to a batch: its memory is laid out, and every sample written into it once. Synchronous."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from aioaudio.decode import Parts, StopFlag
+
+__all__ = ["Collate", "Layout", "Row", "Waveforms", "collate_rows", "padded_length"]
+
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+Collate = Literal["padded", "jagged", "list"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What a batch looks like. `sample_rate` and `num_channels` are what a batch without any clip has."""
+
+    collate: Collate = "padded"
+    pad_to_multiple: int = 1
+    dtype: torch.dtype = torch.float32
+    sample_rate: int | None = None
+    num_channels: int | None = None
+
+
+@dataclass(slots=True)
+class Row:
+    """A decoded clip and the length that it is to have: what it lacks are zeros, or, with `repeat`, itself again."""
+
+    parts: Parts
+    num_samples: int
+    repeat: bool = False
+
+    def write(self, out: torch.Tensor) -> None:
+        """Fill `out` (num_channels, num_samples or more)."""
+        present = self.parts.num_samples
+        # By NumPy, which works in this thread alone; every dtype copies as integers do.
+        values = out.view(_INTEGERS[out.dtype.itemsize]).numpy()
+        self.parts.write(out)
+        if self.repeat and present:
+            while present < self.num_samples:
+                count = min(present, self.num_samples - present)
+                values[:, present : present + count] = values[:, :count]
+                present += count
+        values[:, present:] = 0
+
+
+@dataclass(slots=True)
+class Waveforms:
+    """The tensors of a batch."""
+
+    waveforms: torch.Tensor | list[torch.Tensor]
+    lengths: torch.Tensor
+    sample_rate: int
+    num_bytes: int
+    began: float
+    ended: float
+    thread: str
+
+
+def collate_rows(tasks: Sequence[tuple[list[Row], Layout]], _: Sequence[StopFlag]) -> list[Waveforms | Exception]:
+    """Write each batch. Blocks; call it in a decode worker."""
+    return [_guarded(rows, layout) for rows, layout in tasks]
+
+
+def padded_length(longest: int, multiple: int) -> int:
+    """The length of padded rows."""
+    return -(-longest // multiple) * multiple
+
+
+def _guarded(rows: list[Row], layout: Layout) -> Waveforms | Exception:
+    try:
+        return _collate(rows, layout)
+    except Exception as error:
+        return error
+
+
+def _collate(rows: list[Row], layout: Layout) -> Waveforms:
+    sample_rate, num_channels = _common(rows, layout)
+    lengths = [row.num_samples for row in rows]
+    began = time.perf_counter()
+    waveforms: torch.Tensor | list[torch.Tensor]
+    if layout.collate == "padded":
+        waveforms = _padded(rows, lengths, num_channels, layout)
+        num_bytes = waveforms.nbytes
+    else:
+        write = _jagged if layout.collate == "jagged" else _listed
+        waveforms = write(rows, lengths, num_channels, layout)
+        num_bytes = sum(lengths) * num_channels * layout.dtype.itemsize
+    thread = threading.current_thread().name
+    lengths_tensor = torch.tensor(lengths, dtype=torch.int64)
+    return Waveforms(waveforms, lengths_tensor, sample_rate, num_bytes, began, time.perf_counter(), thread)
+
+
+def _common(rows: list[Row], layout: Layout) -> tuple[int, int]:
+    """The rate and the channels of all rows. Raises ValueError that names two that differ."""
+    if not rows:
+        return layout.sample_rate or 0, layout.num_channels or 1
+    first = rows[0].parts
+    for other in (row.parts for row in rows):
+        if other.sample_rate != first.sample_rate:
+            raise ValueError(
+                f"{first.source} has {first.sample_rate} Hz and {other.source} has {other.sample_rate} Hz: "
+                "give sample_rate to have them in one batch"
+            )
+        if other.num_channels != first.num_channels:
+            raise ValueError(
+                f"{first.source} has {_channels(first)} and {other.source} has {_channels(other)}: "
+                "give num_channels to have them in one batch"
+            )
+    return first.sample_rate, first.num_channels
+
+
+def _channels(parts: Parts) -> str:
+    return f"{parts.num_channels} channel" + "s" * (parts.num_channels != 1)
+
+
+def _padded(rows: list[Row], lengths: list[int], num_channels: int, layout: Layout) -> torch.Tensor:
+    length = padded_length(max(lengths, default=0), layout.pad_to_multiple)
+    batch = _empty((len(rows), num_channels, length), layout.dtype)
+    for row, out in zip(rows, batch, strict=True):
+        row.write(out)
+    return batch
+
+
+def _jagged(rows: list[Row], lengths: list[int], num_channels: int, layout: Layout) -> torch.Tensor:
+    offsets = torch.zeros(len(rows) + 1, dtype=torch.int64)
+    torch.cumsum(torch.tensor(lengths, dtype=torch.int64), 0, out=offsets[1:])
+    values = _empty((num_channels, sum(lengths)), layout.dtype)
+    for row, out in zip(rows, torch.split(values, lengths, dim=1), strict=True):
+        row.write(out)
+    return torch.nested.nested_tensor_from_jagged(values, offsets, jagged_dim=2)
+
+
+def _listed(rows: list[Row], lengths: list[int], num_channels: int, layout: Layout) -> list[torch.Tensor]:
+    batch = [_empty((num_channels, length), layout.dtype) for length in lengths]
+    for row, out in zip(rows, batch, strict=True):
+        row.write(out)
+    return batch
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    # NumPy asks the system for huge pages, which fresh memory is written to in less time.
+    return torch.from_numpy(np.empty(shape, f"i{dtype.itemsize}")).view(dtype)

@@ -1,0 +1,104 @@
+"""From the I/O thread to whoever consumes: on an event loop, or in a thread that may block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Generic, TypeVar
+
+__all__ = ["HandOver"]
+
+T = TypeVar("T")
+
+
+class HandOver(Generic[T]):
+    """A queue with one producer and any number of consumers; who bounds it is told of each item that is taken."""
+
+    def __init__(self, on_taken: Callable[[T], None]) -> None:
+        self._on_taken = on_taken
+        self._lock = threading.Lock()
+        self._items: deque[T] = deque()
+        self._error: BaseException | None = None
+        self._ended = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, item: T) -> None:
+        """Offer an item; nobody gets it after `end`."""
+        with self._lock:
+            if not self._ended:
+                self._items.append(item)
+            waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """No more items come; who takes what there is gets them, then `error` once, and then the end."""
+        with self._lock:
+            if not self._ended:
+                self._ended, self._error = True, error
+            waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
+
+    def clear(self) -> None:
+        """Let go of what nobody took."""
+        with self._lock:
+            self._items.clear()
+            self._error = None
+
+    async def take(self) -> T:
+        """The next item. Raises the error, and EOFError at the end."""
+        while True:
+            with self._lock:
+                if self._items or self._ended:
+                    break
+                loop = asyncio.get_running_loop()
+                ready: asyncio.Future[None] = loop.create_future()
+                self._waiting.append(lambda loop=loop, ready=ready: _wake_on(loop, ready))  # type: ignore[misc]
+            await ready
+        return self._next()
+
+    def take_blocking(self) -> T:
+        """`take` for a thread that may block."""
+        while True:
+            with self._lock:
+                if self._items or self._ended:
+                    break
+                ready: Future[None] = Future()
+                self._waiting.append(lambda ready=ready: _wake(ready))  # type: ignore[misc]
+            ready.result()
+        return self._next()
+
+    def _next(self) -> T:
+        with self._lock:
+            item = self._items.popleft() if self._items else None
+            error, self._error = (None, self._error) if item is not None else (self._error, None)
+        if item is not None:
+            self._on_taken(item)
+            return item
+        try:
+            raise error or EOFError
+        finally:
+            del error
+
+
+def _wake_on(loop: asyncio.AbstractEventLoop, ready: asyncio.Future[None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(_settle, ready)
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _wake(ready: Future[None]) -> None:
+    with contextlib.suppress(InvalidStateError):
+        ready.set_result(None)

@@ -1,0 +1,348 @@
+"""The flow from clips to results. It runs on the I/O thread's loop, which no model blocks.
+
+    input ──► load ──► group ──► finish ──► consumer
+
+Loads are begun as far ahead as `Room` allows, all at once, and wait with the workers. An error of any stage travels
+behind what came before it. Nothing here refers to the object that the consumer holds: once that is dropped, this is
+cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from aioaudio.audio import Failure
+from aioaudio.batch.agree import Agree, Answer, decide
+from aioaudio.batch.failures import FailureLog, OnError
+from aioaudio.batch.feed import Feed
+from aioaudio.batch.grouping import Group, Grouper, Member, Sizes
+from aioaudio.batch.handover import HandOver
+from aioaudio.batch.order import Entry, Order, Progress
+from aioaudio.batch.room import Room
+from aioaudio.batch.segment import Segment
+
+__all__ = ["Delivery", "Flow", "Loaded", "Pipeline", "Stages"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """How results are made: in which order, how far ahead, what failures do, and how many epochs there are."""
+
+    in_order: bool = True
+    on_error: OnError = "raise"
+    prefetch: int = 4
+    prefetch_bytes: int = 256 << 20
+    first_epoch: int = 0
+    epochs: int | None = 1
+    uneven: Literal["allow", "drop", "repeat"] = "allow"
+
+
+@dataclass(slots=True)
+class Loaded(Generic[T]):
+    """What became of a clip: `value` with its size, a `failure`, or, with neither, nothing that is wanted."""
+
+    value: T | None = None
+    failure: Failure | None = None
+    num_samples: int = 0
+    sample_rate: int = 1
+    num_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Delivery(Generic[R]):
+    """A result on its way to the consumer, and what is to come after it."""
+
+    result: R
+    progress: Progress
+    num_clips: int
+    num_bytes: int
+    seconds: float
+    num_loaded: int
+    num_failures: int
+
+
+_Segment: TypeAlias = Segment[tuple[Entry, Loaded[T]]]
+
+
+@dataclass(slots=True)
+class _Finishing(Generic[T, R]):
+    """A group whose result is being made."""
+
+    group: Group[Loaded[T]]
+    segment: _Segment[T]
+    task: asyncio.Task[tuple[R, int]]
+
+
+class Stages(Protocol[T, R_co]):
+    """What is done with the clips."""
+
+    def open(self, progress: Progress) -> Feed:
+        """The clips that are still to come of an epoch."""
+        ...
+
+    def took(self, num_clips: int, waited: float) -> None:
+        """So many clips were waited for so long, in seconds."""
+        ...
+
+    async def load(self, entry: Entry, progress: Progress, /) -> Loaded[T]:
+        """Load a clip; what is wrong with it is in the result."""
+        ...
+
+    async def finish(self, group: Group[Loaded[T]]) -> tuple[R_co, int]:
+        """The result of a group, and the bytes that it holds."""
+        ...
+
+    async def watch(self) -> None:
+        """Tell of the run while it goes on."""
+        ...
+
+    async def close(self) -> None:
+        """Tell of it in the end."""
+        ...
+
+
+class Pipeline(Generic[T, R]):
+    """Makes results from clips, from `start` on."""
+
+    def __init__(
+        self,
+        stages: Stages[T, R],
+        flow: Flow,
+        sizes: Sizes,
+        order: Order,
+        log: FailureLog,
+        start: Progress,
+        agree: Agree | None = None,
+    ) -> None:
+        self._stages, self._flow, self._sizes, self._order = stages, flow, sizes, order
+        self._log, self._start, self._agree = log, start, agree
+        self.out: HandOver[Delivery[R]] = HandOver(self._on_taken)
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._room: Room
+        self._loop: asyncio.AbstractEventLoop
+        self._has_room: asyncio.Event
+        self._segments: asyncio.Queue[_Segment[T] | None]
+        self._finishing: asyncio.Queue[_Finishing[T, R] | _Segment[T] | Exception | None]
+        self._goes_on: asyncio.Queue[Progress]
+
+    async def run(self, room: Room) -> None:
+        """Make the results, and hand them over. Ends when they are handed over; the consumer may still have to come."""
+        if self._stopped:
+            return
+        self._task = asyncio.current_task()
+        self._room, self._loop = room, asyncio.get_running_loop()
+        self._has_room, self._segments, self._finishing = asyncio.Event(), asyncio.Queue(), asyncio.Queue()
+        self._goes_on = asyncio.Queue()
+        self._open_segments: set[_Segment[T]] = set()
+        stages = [asyncio.create_task(self._load_all()), asyncio.create_task(self._group_all())]
+        stages.append(asyncio.create_task(self._stages.watch()))
+        try:
+            await (self._deliver_all() if self._agree is None else self._deliver_in_step(self._agree))
+            self.out.end()
+        except Exception as error:
+            self.out.end(error)
+        else:
+            self._agree = None
+        finally:
+            self._stopped = True
+            if self._agree is not None:
+                self._agree.leave()
+            await self._cancel(stages)
+            await self._stages.close()
+
+    def stop(self) -> None:
+        """End the work; called on the I/O loop."""
+        if not self._stopped:
+            self._stopped = True
+            if self._task is not None:
+                self._task.cancel()
+
+    async def _cancel(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Leave no task behind."""
+        left: list[asyncio.Task[object]] = [*tasks]
+        while not self._finishing.empty():
+            item = self._finishing.get_nowait()
+            if isinstance(item, _Finishing):
+                left.append(item.task)
+        for segment in self._open_segments:
+            left += segment.loads()
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    # From clips to loads
+
+    async def _load_all(self) -> None:
+        progress = self._start
+        last = None if self._flow.epochs is None else self._flow.first_epoch + self._flow.epochs
+        while last is None or progress.epoch < last:
+            segment: _Segment[T] = Segment(progress, in_order=self._flow.in_order)
+            self._open_segments.add(segment)
+            self._segments.put_nowait(segment)
+            try:
+                is_empty = await self._load_segment(segment, progress)
+            except Exception as error:
+                segment.end(error)
+                return
+            segment.end()
+            if last is None and is_empty and progress.next == 0:
+                break
+            progress = Progress(progress.epoch + 1) if self._agree is None else await self._goes_on.get()
+        self._segments.put_nowait(None)
+
+    async def _load_segment(self, segment: _Segment[T], progress: Progress) -> bool:
+        """Begin all loads of a segment as there is room for them; says whether there were none."""
+        feed = self._stages.open(progress)
+        is_empty = True
+        try:
+            while free := await self._wait_for_room(segment):
+                asked = time.perf_counter()
+                if not (entries := await feed.take(free)):
+                    break
+                is_empty = False
+                self._stages.took(len(entries), time.perf_counter() - asked)
+                if segment.is_abandoned:
+                    break
+                for entry in entries:
+                    self._room.begin()
+                    segment.add(asyncio.create_task(self._load(entry, progress)))
+        finally:
+            feed.close()
+        return is_empty
+
+    async def _wait_for_room(self, segment: _Segment[T]) -> int:
+        """How many loads may begin; none in a segment that was given up."""
+        while not (free := self._room.free()) and not segment.is_abandoned:
+            self._has_room.clear()
+            await self._has_room.wait()
+        return 0 if segment.is_abandoned else free
+
+    async def _load(self, entry: Entry, progress: Progress) -> tuple[Entry, Loaded[T]]:
+        loaded: Loaded[T] = Loaded()
+        try:
+            loaded = await self._stages.load(entry, progress)
+        except asyncio.CancelledError:
+            self._room.leave(1, 0)
+            raise
+        finally:
+            self._room.loaded(loaded.num_bytes)
+            self._has_room.set()
+        return entry, loaded
+
+    # From loads to groups
+
+    async def _group_all(self) -> None:
+        try:
+            while (segment := await self._segments.get()) is not None:
+                async for group in self._groups_of(segment):
+                    self._room.grouped(len(group.members))
+                    finish = asyncio.create_task(self._stages.finish(group))
+                    self._finishing.put_nowait(_Finishing(group, segment, finish))
+                self._open_segments.discard(segment)
+                self._finishing.put_nowait(segment)
+        except Exception as error:
+            self._finishing.put_nowait(error)
+        else:
+            self._finishing.put_nowait(None)
+
+    async def _groups_of(self, segment: _Segment[T]) -> AsyncIterator[Group[Loaded[T]]]:
+        grouper: Grouper[Loaded[T]] = Grouper(self._sizes, self._order, segment.progress, in_order=self._flow.in_order)
+        async for entry, loaded in segment:
+            for group in self._groups_with(grouper, entry, loaded):
+                yield group
+        for group in grouper.finish():
+            yield group
+
+    def _groups_with(self, grouper: Grouper[Loaded[T]], entry: Entry, loaded: Loaded[T]) -> Iterator[Group[Loaded[T]]]:
+        """The groups that are complete with this clip."""
+        if loaded.failure is not None:
+            self._judge(loaded.failure)
+        elif loaded.value is not None:
+            self._log.success()
+        if loaded.value is None and not (loaded.failure is not None and self._flow.on_error == "return"):
+            self._room.leave(1, loaded.num_bytes)
+            self._has_room.set()
+            return grouper.miss(entry.ordinal, loaded.failure)
+        return grouper.add(Member(entry.ordinal, loaded, loaded.num_samples, loaded.sample_rate, loaded.num_bytes))
+
+    def _judge(self, failure: Failure) -> None:
+        too_many = self._log.failure(failure)
+        if self._flow.on_error == "raise":
+            raise failure.error
+        if too_many is not None:
+            raise too_many
+
+    # From groups to the consumer
+
+    async def _deliver_all(self) -> None:
+        while (item := await self._finishing.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            if isinstance(item, _Finishing):
+                self.out.put(await self._delivery(item))
+            del item
+
+    async def _deliver_in_step(self, agree: Agree) -> None:
+        """Deliver as many batches of each epoch as all other ranks."""
+        is_owed = is_over = (
+            False  # whether the others have a batch that this rank has yet to give; whether it gives none
+        )
+        num_given = 0
+        while (item := await self._finishing.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            progress = (item.segment if isinstance(item, _Finishing) else item).progress
+            if not (is_over or is_owed):
+                has_batch = isinstance(item, _Finishing) and progress.cycle == 0
+                answer = decide(self._flow.uneven, has_batch, *await agree.ask(has_batch))
+                is_over, is_owed = answer is Answer.END, answer is Answer.REPEAT
+                if is_over and isinstance(item, _Finishing):
+                    item.segment.abandon()
+                    self._has_room.set()
+            if isinstance(item, _Finishing):
+                delivery = await self._delivery(item)
+                if is_over:
+                    self._room.taken(delivery.num_clips, delivery.num_bytes)
+                    self._has_room.set()
+                else:
+                    self.out.put(delivery)
+                    is_owed, num_given = False, num_given + 1
+                continue
+            if is_owed and progress.cycle and not num_given:
+                raise ValueError("other ranks have batches, and this one has no clips that it could repeat")
+            following = Progress(progress.epoch + 1) if is_over else Progress(progress.epoch, progress.cycle + 1)
+            self._goes_on.put_nowait(following)
+            is_over, num_given = False, 0
+
+    async def _delivery(self, item: _Finishing[T, R]) -> Delivery[R]:
+        group = item.group
+        before = sum(member.num_bytes for member in group.members)
+        result, num_bytes = await item.task
+        self._room.resized(num_bytes - before)
+        seconds = sum(one.num_samples / one.sample_rate for one in group.members)
+        failed = sum(member.value.failure is not None for member in group.members)
+        num_clips, num_failures = len(group.members), len(group.failures) + failed
+        return Delivery(result, group.progress, num_clips, num_bytes, seconds, num_clips - failed, num_failures)
+
+    def _on_taken(self, delivery: Delivery[R]) -> None:
+        self._call(lambda: self._room.taken(delivery.num_clips, delivery.num_bytes))
+
+    def _call(self, function: Callable[[], None]) -> None:
+        """Call it on the I/O loop; may be called from any thread."""
+
+        def call() -> None:
+            function()
+            self._has_room.set()
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing is made any more
+            self._loop.call_soon_threadsafe(call)

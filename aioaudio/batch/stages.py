@@ -1,0 +1,185 @@
+"""What a run does with clips: loads that end as rows of a batch, or as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from aioaudio.audio import Audio, Batch, Clip, Failure
+from aioaudio.batch.collate import Layout, Row, collate_rows, padded_length
+from aioaudio.batch.crop import Crop, Short
+from aioaudio.batch.failures import OnError
+from aioaudio.batch.feed import Feed, open_feed
+from aioaudio.batch.grouping import Group
+from aioaudio.batch.manifest import as_clip
+from aioaudio.batch.order import Entry, Order, Progress
+from aioaudio.batch.pipeline import Loaded
+from aioaudio.batch.reporter import Reporter
+from aioaudio.batch.statistics import Meter
+from aioaudio.decode import Narrow, Parts
+from aioaudio.errors import ClosedError, SourceError
+from aioaudio.loading import Times
+from aioaudio.workers import Workers
+
+__all__ = ["BatchStages", "LoadStages", "load_guarded"]
+
+T = TypeVar("T")
+
+# How often what is shown is brought up to date.
+_REPORT_SECONDS = 0.2
+
+
+LoadAudio = Callable[[Clip, Times], Awaitable[Audio]]
+LoadParts = Callable[[Clip, Times, Narrow | None], Awaitable[Parts]]
+
+
+class _Stages:
+    """What both have in common: the input."""
+
+    def __init__(
+        self,
+        clips: Any,
+        order: Order,
+        meter: Meter,
+        reporter: Reporter,
+        workers: Workers,
+        home: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self._clips, self._order, self._meter, self._reporter = clips, order, meter, reporter
+        self._workers, self._home = workers, home
+
+    def open(self, progress: Progress) -> Feed:
+        return open_feed(self._clips, as_clip, self._order, progress, self._workers, self._home)
+
+    def took(self, num_clips: int, waited: float) -> None:
+        self._meter.took(num_clips, waited)
+
+    async def watch(self) -> None:
+        while self._reporter.is_needed:
+            await self._workers.read(self._reporter.report)
+            await asyncio.sleep(_REPORT_SECONDS)
+
+    async def close(self) -> None:
+        if self._reporter.is_needed:
+            with contextlib.suppress(ClosedError):  # the session was closed meanwhile
+                await self._workers.read(self._reporter.finish)
+
+
+class LoadStages(_Stages):
+    """Every clip as an `Audio` or, where that is asked for, a `Failure`."""
+
+    def __init__(self, load: LoadAudio, **input: Any) -> None:
+        super().__init__(**input)
+        self._load = load
+
+    async def load(self, entry: Entry, _: Progress) -> Loaded[Audio]:
+        def loaded(audio: Audio) -> Loaded[Audio]:
+            return Loaded(audio, None, audio.num_samples, audio.sample_rate, audio.waveform.nbytes)
+
+        return await load_guarded(lambda times: self._load(entry.clip, times), entry, self._meter, loaded)
+
+    async def finish(self, group: Group[Loaded[Audio]]) -> tuple[Audio | Failure, int]:
+        [member] = group.members
+        loaded = member.value
+        result = loaded.value or loaded.failure
+        assert result is not None
+        self._meter.ready += 1
+        return result, loaded.num_bytes
+
+
+class BatchStages(_Stages):
+    """Clips in batches: each is decoded to parts, which are written into the batch once all of it is there."""
+
+    def __init__(
+        self,
+        load: LoadParts,
+        layout: Layout,
+        crop_seconds: float | None,
+        short: Short,
+        on_error: OnError,
+        **input: Any,
+    ) -> None:
+        super().__init__(**input)
+        self._load, self._layout, self._on_error = load, layout, on_error
+        self._crop_seconds, self._short = crop_seconds, short
+
+    async def load(self, entry: Entry, progress: Progress) -> Loaded[tuple[Clip, Row]]:
+        crop = None
+        if self._crop_seconds is not None:
+            crop = Crop(self._crop_seconds, self._order.generator(progress.epoch, entry.position).random())
+
+        def loaded(parts: Parts) -> Loaded[tuple[Clip, Row]]:
+            row = self._row(parts, crop)
+            if row is None:
+                return Loaded()
+            return Loaded((entry.clip, row), None, row.num_samples, parts.sample_rate, parts.num_bytes)
+
+        return await load_guarded(lambda times: self._load(entry.clip, times, crop), entry, self._meter, loaded)
+
+    def _row(self, parts: Parts, crop: Crop | None) -> Row | None:
+        """The row of a decoded clip; None where it is too short and not wanted."""
+        if crop is None:
+            return Row(parts, parts.num_samples)
+        length = crop.num_samples(parts.sample_rate)
+        if parts.is_whole:
+            start = crop.start(parts.num_samples, parts.sample_rate)
+            parts.cut(start, start + length)
+        if parts.num_samples >= length or self._short == "keep":
+            return Row(parts, parts.num_samples)
+        return None if self._short == "drop" else Row(parts, length, repeat=self._short == "repeat")
+
+    async def finish(self, group: Group[Loaded[tuple[Clip, Row]]]) -> tuple[Batch, int]:
+        present = [member.value.value for member in group.members if member.value.value is not None]
+        rows = [row for _, row in present]
+        starts = tuple(row.parts.start_seconds for row in rows)
+        failures = (*group.failures, *self._failures_among(group))
+        self._meter.collating += 1
+        try:
+            # Ahead of the decoding that waits: it is little work, and lets go of what the decoders gave.
+            asked = time.perf_counter()
+            made = await self._workers.decode(collate_rows, (rows, self._layout), alone=True)
+        finally:
+            self._meter.collating -= 1
+        lengths = [row.num_samples for row in rows]
+        longest = padded_length(max(lengths, default=0), self._layout.pad_to_multiple)
+        samples = sum(lengths)
+        padded = longest * len(rows) if self._layout.collate == "padded" else samples
+        self._meter.collated(asked, made.began, made.ended, made.thread, samples, padded)
+        self._meter.ready += 1
+        clips = tuple(clip for clip, _ in present)
+        batch = Batch(made.waveforms, made.lengths, made.sample_rate, clips, starts, failures)
+        return batch, made.num_bytes
+
+    def _failures_among(self, group: Group[Loaded[Any]]) -> list[Failure]:
+        """Those that have a place in the batch."""
+        return [member.value.failure for member in group.members if member.value.failure is not None]
+
+
+async def load_guarded(
+    load: Callable[[Times], Awaitable[T]], entry: Entry, meter: Meter, loaded: Callable[[T], Loaded[Any]]
+) -> Loaded[Any]:
+    """What a load gives, or its failure. What is wrong with the run itself, not with the clip, is raised."""
+    times = Times()
+    stage = None
+    meter.load_began(times)
+    try:
+        return loaded(await load(times))
+    except ClosedError:
+        raise
+    except Exception as error:
+        is_fetch = isinstance(error, SourceError) or times.read_queued > times.decode_queued or not times.decode_queued
+        stage = "fetch" if is_fetch else "decode"
+        error.add_note(f"source: {getattr(error, 'source', None) or describe_source(entry.clip)}")
+        error.add_note(f"stage: {stage}")
+        return Loaded(failure=Failure(entry.clip, error, "fetch" if is_fetch else "decode"))
+    finally:
+        meter.load_ended(times, describe_source(entry.clip), stage)
+
+
+def describe_source(clip: Clip) -> str:
+    """A short name for the source of a clip."""
+    source = clip.source
+    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else f"<{type(source).__name__}>"
