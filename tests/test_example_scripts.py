@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import wave
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 import aioaudio
@@ -63,3 +66,52 @@ def test_to_wav_writes_what_load_gives(data: Path, tmp_path: Path) -> None:
             assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (16_000, 1, 2)
             written = np.frombuffer(file.readframes(file.getnframes()), "<i2")
         assert torch.from_numpy(written.copy()).equal(expected[0])
+
+
+def test_gather_many_takes_files_and_names_those_that_fail(data: Path, tmp_path: Path) -> None:
+    silent = tmp_path / "silent.wav"
+    silent.write_bytes(b"RIFF")
+    done = run("gather_many.py", data / "ljspeech.wav", silent, data / "jfk.flac")
+    assert done.returncode == 1, done.stderr
+    assert "2 files, 7.5 s of audio" in done.stdout
+    assert f"CorruptAudioError: {silent}" in done.stdout
+    assert "3/3" in done.stderr
+
+
+def test_gather_many_takes_a_manifest(data: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "clips.csv"
+    manifest.write_text(f"path,offset,duration\n{data / 'ljspeech.wav'},1,2\n{data / 'jfk.flac'},0,0.5\n")
+    done = run("gather_many.py", manifest)
+    assert done.returncode == 0, done.stderr
+    assert "2 files, 2.5 s of audio" in done.stdout
+
+
+def assert_has_learnt(printed: str, times: int = 1) -> None:
+    assert len(re.findall(r"(?:9\d|100)% right", printed)) == times, printed
+
+
+@pytest.mark.parametrize("script", ["train.py", "train_dataloader.py"])
+def test_a_training_loop_learns_who_speaks(script: str) -> None:
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    assert "before training: 50% right" in done.stdout
+    assert_has_learnt(done.stdout)
+
+
+def test_two_ranks_train_with_as_many_batches() -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = str(EXAMPLES / "train_two_ranks.py")
+    done = subprocess.run([*command, script], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": 40 batches") == 2, done.stdout
+    assert_has_learnt(done.stdout, times=2)
+
+
+def test_lightning_trains_or_is_asked_for() -> None:
+    done = run("train_lightning.py")
+    if importlib.util.find_spec("lightning") is None:
+        assert done.returncode == 1
+        assert "pip install lightning" in done.stderr
+        pytest.skip("Lightning is not installed")
+    assert done.returncode == 0, done.stderr
+    assert_has_learnt(done.stdout)

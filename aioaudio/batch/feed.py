@@ -67,16 +67,17 @@ class _BlockingFeed:
         self._ended = False
 
     async def take(self, count: int) -> list[Entry]:
-        if self._filling is None and len(self._ready) < count and not self._ended:
-            self._filling = asyncio.create_task(self._workers.read(self._fill, count - len(self._ready)))
-        if self._filling is not None:
-            await asyncio.wait([self._filling], timeout=_PATIENCE_SECONDS)
-            if not self._ready:
-                await self._wait()
-            if self._filling.done() and (not self._filling.exception() or not self._ready):
-                filled, self._filling = self._filling, None
-                filled.result()
-        return [self._ready.popleft() for _ in range(min(count, len(self._ready)))]
+        while True:
+            if self._filling is None and len(self._ready) < count and not self._ended:
+                self._filling = asyncio.create_task(self._workers.read(self._fill, count - len(self._ready)))
+            if self._filling is not None:
+                await asyncio.wait([self._filling], timeout=_PATIENCE_SECONDS)
+                await self._wait(self._filling)
+                if self._filling.done() and not (self._ready and self._filling.exception()):
+                    filled, self._filling = self._filling, None
+                    filled.result()  # what the input raises comes behind what it gave
+            if self._ready or (self._ended and self._filling is None):
+                return [self._ready.popleft() for _ in range(min(count, len(self._ready)))]
 
     def close(self) -> None:
         # A generator of the caller's ends as the last reference to it goes, in the thread that is in it, if one is.
@@ -85,18 +86,18 @@ class _BlockingFeed:
         if self._filling is not None:
             self._filling.cancel()
 
-    async def _wait(self) -> None:
+    async def _wait(self, filling: asyncio.Task[None]) -> None:
         """Until there is an entry, or the thread is done."""
-        assert self._filling is not None
-        self._came.clear()
-        self._is_awaited = True
-        if self._ready or self._filling.done():
-            return
-        came = asyncio.create_task(self._came.wait())
-        try:
-            await asyncio.wait([came, self._filling], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            came.cancel()
+        while not (self._ready or filling.done()):
+            self._came.clear()
+            self._is_awaited = True
+            if self._ready:
+                return
+            came = asyncio.create_task(self._came.wait())
+            try:
+                await asyncio.wait([came, filling], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                came.cancel()
 
     def _fill(self, count: int) -> None:
         """Collect the next entries, in a read worker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +215,31 @@ async def test_one_failure_too_many_stops_with_all_of_them(paths: list[Path], br
     with pytest.raises(ExceptionGroup, match=r"3 of \d+ clips failed, more than max_failures=2") as caught:
         await collect(many, batch_size=4, on_error="skip", max_failures=2)
     assert len(caught.value.exceptions) == 3
+
+
+async def test_one_percent_of_corrupt_files_ends_nothing(
+    clips: list[Media], tmp_path: Path, soak: Callable[[int], int]
+) -> None:
+    count = soak(5_000)
+    corrupt = {i for i in range(count) if i % 100 == 37}
+    sources: list[Any] = []
+    for i in range(count):
+        source: Any = clips[i % len(clips)].path
+        if i in corrupt:
+            source = tmp_path / f"{i}.flac"
+            source.write_bytes(clips[1].path.read_bytes()[: 60 + i % 50])
+        sources.append(source)
+    options: dict[str, Any] = {"batch_size": 16, "bucket": 64, "shuffle": True, "on_error": "skip"}
+    async with aioaudio.batches(sources, **options, drop_last=False) as batches:
+        made = [clip.source async for batch in batches for clip in batch.clips]
+    assert sorted(made) == sorted(source for i, source in enumerate(sources) if i not in corrupt)
+    assert batches.failures is not None
+    assert f"{len(corrupt)} of {count} clips failed" in str(batches.failures)
+    assert {getattr(error, "source", None) for error in batches.failures.exceptions} == {
+        str(sources[i]) for i in corrupt
+    }
+    with pytest.raises(ExceptionGroup, match=r"more than max_failures=0\.005"):
+        await collect(sources, **options, max_failures=0.005)
 
 
 async def test_load_many_gives_every_clip_and_failure(paths: list[Path], broken: Path) -> None:
