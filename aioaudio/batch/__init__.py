@@ -1,7 +1,7 @@
 """Many clips: in order or as they complete, alone or in batches, in bounded memory.
 
     order, grouping, crop, manifest, options, failures, room    pure planning
-    feed, segment, stages, pipeline                             the flow, on the I/O thread
+    feed, segment, flow, stages, pipeline                       the flow, on the I/O thread
     agree                                                       ranks that go through their epochs in step
     collate                                                     the memory of a batch, in a decode worker
     statistics, trace, reporter                                 what there is to see of it

@@ -16,10 +16,9 @@ T = TypeVar("T")
 
 
 class HandOver(Generic[T]):
-    """A queue with one producer and any number of consumers; who bounds it is told of each item that is taken."""
+    """A queue with one producer and any number of consumers, which somebody else bounds."""
 
-    def __init__(self, on_taken: Callable[[T], None]) -> None:
-        self._on_taken = on_taken
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._items: deque[T] = deque()
         self._error: BaseException | None = None
@@ -81,7 +80,6 @@ class HandOver(Generic[T]):
             item = self._items.popleft() if self._items else None
             error, self._error = (None, self._error) if item is not None else (self._error, None)
         if item is not None:
-            self._on_taken(item)
             return item
         try:
             raise error or EOFError

@@ -14,60 +14,22 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from aioaudio.audio import Failure
 from aioaudio.batch.agree import Agree, Answer, decide
-from aioaudio.batch.failures import FailureLog, OnError
-from aioaudio.batch.feed import Feed
+from aioaudio.batch.failures import FailureLog
+from aioaudio.batch.flow import Delivery, Flow, Loaded, Stages
 from aioaudio.batch.grouping import Group, Grouper, Member, Sizes
 from aioaudio.batch.handover import HandOver
 from aioaudio.batch.order import Entry, Order, Progress
 from aioaudio.batch.room import Room
 from aioaudio.batch.segment import Segment
 
-__all__ = ["Delivery", "Flow", "Loaded", "Pipeline", "Stages"]
+__all__ = ["Pipeline"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
-    """How results are made: in which order, how far ahead, what failures do, and how many epochs there are."""
-
-    in_order: bool = True
-    on_error: OnError = "raise"
-    prefetch: int = 4
-    prefetch_bytes: int = 256 << 20
-    first_epoch: int = 0
-    epochs: int | None = 1
-    uneven: Literal["allow", "drop", "repeat"] = "allow"
-
-
-@dataclass(slots=True)
-class Loaded(Generic[T]):
-    """What became of a clip: `value` with its size, a `failure`, or, with neither, nothing that is wanted."""
-
-    value: T | None = None
-    failure: Failure | None = None
-    num_samples: int = 0
-    sample_rate: int = 1
-    num_bytes: int = 0
-
-
-@dataclass(slots=True)
-class Delivery(Generic[R]):
-    """A result on its way to the consumer, and what is to come after it."""
-
-    result: R
-    progress: Progress
-    num_clips: int
-    num_bytes: int
-    seconds: float
-    num_loaded: int
-    num_failures: int
 
 
 _Segment: TypeAlias = Segment[tuple[Entry, Loaded[T]]]
@@ -80,34 +42,6 @@ class _Finishing(Generic[T, R]):
     group: Group[Loaded[T]]
     segment: _Segment[T]
     task: asyncio.Task[tuple[R, int]]
-
-
-class Stages(Protocol[T, R_co]):
-    """What is done with the clips."""
-
-    def open(self, progress: Progress) -> Feed:
-        """The clips that are still to come of an epoch."""
-        ...
-
-    def took(self, num_clips: int, waited: float) -> None:
-        """So many clips were waited for so long, in seconds."""
-        ...
-
-    async def load(self, entry: Entry, progress: Progress, /) -> Loaded[T]:
-        """Load a clip; what is wrong with it is in the result."""
-        ...
-
-    async def finish(self, group: Group[Loaded[T]]) -> tuple[R_co, int]:
-        """The result of a group, and the bytes that it holds."""
-        ...
-
-    async def watch(self) -> None:
-        """Tell of the run while it goes on."""
-        ...
-
-    async def close(self) -> None:
-        """Tell of it in the end."""
-        ...
 
 
 class Pipeline(Generic[T, R]):
@@ -125,7 +59,7 @@ class Pipeline(Generic[T, R]):
     ) -> None:
         self._stages, self._flow, self._sizes, self._order = stages, flow, sizes, order
         self._log, self._start, self._agree = log, start, agree
-        self.out: HandOver[Delivery[R]] = HandOver(self._on_taken)
+        self.out: HandOver[Delivery[R]] = HandOver()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._room: Room
@@ -136,7 +70,7 @@ class Pipeline(Generic[T, R]):
         self._goes_on: asyncio.Queue[Progress]
 
     async def run(self, room: Room) -> None:
-        """Make the results, and hand them over. Ends when they are handed over; the consumer may still have to come."""
+        """Make the results, and hand them over. Ends when the consumer has taken them all."""
         if self._stopped:
             return
         self._task = asyncio.current_task()
@@ -148,11 +82,13 @@ class Pipeline(Generic[T, R]):
         stages.append(asyncio.create_task(self._stages.watch()))
         try:
             await (self._deliver_all() if self._agree is None else self._deliver_in_step(self._agree))
+            self._agree = None  # nothing is left to be agreed on
             self.out.end()
+            while self.out:
+                self._has_room.clear()
+                await self._has_room.wait()
         except Exception as error:
             self.out.end(error)
-        else:
-            self._agree = None
         finally:
             self._stopped = True
             if self._agree is not None:
@@ -334,7 +270,8 @@ class Pipeline(Generic[T, R]):
         num_clips, num_failures = len(group.members), len(group.failures) + failed
         return Delivery(result, group.progress, num_clips, num_bytes, seconds, num_clips - failed, num_failures)
 
-    def _on_taken(self, delivery: Delivery[R]) -> None:
+    def taken(self, delivery: Delivery[R]) -> None:
+        """Learn that the consumer has taken a result; may be called from any thread."""
         self._call(lambda: self._room.taken(delivery.num_clips, delivery.num_bytes))
 
     def _call(self, function: Callable[[], None]) -> None:

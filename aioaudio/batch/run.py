@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from aioaudio.batch.failures import FailureLog
+from aioaudio.batch.flow import Delivery
 from aioaudio.batch.order import Order, Progress
 from aioaudio.batch.pipeline import Pipeline
 from aioaudio.batch.room import Room
@@ -80,14 +81,14 @@ class Run(Generic[R]):
         if self._closed or self._pipeline is None:
             raise EOFError
         asked = time.perf_counter()
-        return self._taken(await self._pipeline.out.take(), asked)
+        return self._taken(self._pipeline, await self._pipeline.out.take(), asked)
 
     def take_blocking(self) -> R:
         """`take` in a thread that may block."""
         if self._closed or self._pipeline is None:
             raise EOFError
         asked = time.perf_counter()
-        return self._taken(self._pipeline.out.take_blocking(), asked)
+        return self._taken(self._pipeline, self._pipeline.out.take_blocking(), asked)
 
     def stop(self) -> None:
         """Have the work end, soon. Never waits, and takes no lock: a finalizer may call it."""
@@ -134,11 +135,11 @@ class Run(Generic[R]):
                 raise ValueError(f"the state is of a run with {name}={state[name]!r}, this one has {value!r}")
         self._progress = Progress(state["epoch"], state["cycle"], state["next"], tuple(state["pending"]), state["skip"])
 
-    def _taken(self, delivery: Any, asked: float) -> R:
+    def _taken(self, pipeline: Pipeline[Any, R], delivery: Delivery[R], asked: float) -> R:
         self._progress = delivery.progress
         self.meter.delivered(delivery.num_loaded, delivery.num_failures, delivery.seconds, asked)
-        result: R = delivery.result
-        return result
+        pipeline.taken(delivery)
+        return delivery.result
 
     def _let_go(self) -> None:
         if not self._closed or self._pipeline is not None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from aioaudio.batch.agree import Ranks
 from aioaudio.batch.failures import FailureLog
+from aioaudio.batch.flow import Flow
 from aioaudio.batch.grouping import Sizes
 from aioaudio.batch.options import FlowOptions, OrderOptions, resolve_shard
 from aioaudio.batch.order import Order, Progress, is_indexable
-from aioaudio.batch.pipeline import Flow, Pipeline
+from aioaudio.batch.pipeline import Pipeline
 from aioaudio.batch.reporter import Reporter
 from aioaudio.batch.room import Room
 from aioaudio.batch.run import Run

@@ -13,10 +13,10 @@ from aioaudio.batch.collate import Layout, Row, collate_rows, padded_length
 from aioaudio.batch.crop import Crop, Short
 from aioaudio.batch.failures import OnError
 from aioaudio.batch.feed import Feed, open_feed
+from aioaudio.batch.flow import Loaded
 from aioaudio.batch.grouping import Group
 from aioaudio.batch.manifest import as_clip
 from aioaudio.batch.order import Entry, Order, Progress
-from aioaudio.batch.pipeline import Loaded
 from aioaudio.batch.reporter import Reporter
 from aioaudio.batch.statistics import Meter
 from aioaudio.decode import Narrow, Parts

@@ -113,8 +113,7 @@ async def test_nothing_goes_on_after_it_was_left(session: Session, paths: list[P
     assert clips.count == count
     reference = weakref.ref(clips)
     del clips
-    gc.collect()
-    assert reference() is None, "something still holds the input"
+    await until(lambda: gc.collect() >= 0 and reference() is None)  # a thread may be at its last instructions
 
 
 @pytest.mark.parametrize("leave", WAYS)
