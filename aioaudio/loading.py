@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 from aioaudio import decode as _decode
@@ -27,10 +27,6 @@ _ALONE_BYTES = 16 << 20
 
 # Of files above this a range is read by itself: reading all the rest first would take longer than any wait for a disk.
 _WARM_RANGE_BYTES = 64 << 20
-
-
-# In the place of those that are yet to be found.
-_NO_BYTES = Encoded(b"")
 
 
 class _Work(Protocol[T_co]):
@@ -76,8 +72,8 @@ async def load_audio(
     `priority` 1 reads ahead, behind all who wait for theirs. `home` is the loop that the source's own awaitables belong
     to, None for the running one. `times` is filled.
     """
-    job = _decode.DecodeJob(_NO_BYTES, options)
-    return cast("Audio", await _load(workers, source, job, timeout, priority, home, times or Times()))
+    ask = _Ask(options, timeout, priority, home, times or Times())
+    return cast("Audio", await _load(workers, source, ask))
 
 
 async def load_parts(
@@ -91,35 +87,41 @@ async def load_parts(
     times: Times,
 ) -> Parts:
     """The audio of a source in parts, read ahead; `home` and `times` are as in `load_audio`."""
-    job = _decode.DecodeJob(_NO_BYTES, options, narrow=narrow, in_parts=True)
-    return cast("Parts", await _load(workers, source, job, timeout, 1, home, times))
+    ask = _Ask(options, timeout, 1, home, times, narrow, in_parts=True)
+    return cast("Parts", await _load(workers, source, ask))
 
 
-async def _load(
-    workers: Workers,
-    source: Any,
-    job: _decode.DecodeJob,
-    timeout: float | None,
-    priority: int,
-    home: asyncio.AbstractEventLoop | None,
-    times: Times,
-) -> Audio | Parts:
-    options = job.options
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """How a source is to be loaded."""
+
+    options: LoadOptions
+    timeout: float | None
+    priority: int
+    home: asyncio.AbstractEventLoop | None
+    times: Times
+    narrow: Narrow | None = None
+    in_parts: bool = False
+
+
+async def _load(workers: Workers, source: Any, ask: _Ask) -> Audio | Parts:
+    options, times = ask.options, ask.times
 
     async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Audio | Parts:
-        admit = None if admitted else _admission(options, is_range=job.narrow is not None)
+        admit = None if admitted else _admission(options, is_range=ask.narrow is not None)
         times.decode_queued = time.perf_counter()
         return await workers.decode(
             _decode_timed,
-            (replace(job, file=file, admit=admit), times),
+            (_decode.DecodeJob(file, options, admit, ask.narrow, ask.in_parts), times),
             alone=alone,
             weight=file.num_bytes if isinstance(file, Encoded) else 0,
-            timeout=timeout,
-            priority=priority,
+            timeout=ask.timeout,
+            priority=ask.priority,
             uninterruptible=options.out is not None,
         )
 
-    return await _with_bytes(_TimedReads(workers, times), source, decode, options.max_bytes, timeout, home)
+    reads = _TimedReads(workers, times)
+    return await _with_bytes(reads, source, decode, options.max_bytes, ask.timeout, ask.home)
 
 
 def _decode_timed(

@@ -361,3 +361,9 @@ def test_sync_gives_what_the_coroutines_give(data: Path) -> None:
 async def test_sync_works_beside_a_running_loop(data: Path) -> None:
     audio = aioaudio.sync.load(data / "jfk.opus")
     assert audio.waveform.equal((await aioaudio.load(data / "jfk.opus")).waveform)
+
+
+async def test_a_clip_comes_back_with_its_audio(data: Path) -> None:
+    clip = aioaudio.Clip(data / "jfk.flac", 0.5, 1.0, fields={"text": "ask not"})
+    assert (await aioaudio.load(clip)).clip is clip
+    assert (await aioaudio.load(data / "jfk.flac")).clip is None
