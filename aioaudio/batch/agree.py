@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from enum import Enum
 from typing import Any, Literal, Protocol
 
@@ -57,22 +58,28 @@ class Ranks:
             )
         self._distributed: Any = distributed
         self._group: Any = distributed.new_group(backend="gloo")
+        self._lock = threading.Lock()
         self._is_asking = False
+        self._is_leaving = False
         self._is_over = False
 
     async def ask(self, has_batch: bool) -> tuple[bool, bool]:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[None] = loop.create_future()
         flags = torch.tensor([has_batch, not has_batch, False], dtype=torch.int32)
-        work = self._reduce(flags)
         self._is_asking = True
+        work = self._reduce(flags)
 
         def settle() -> None:
-            self._is_asking = False
             if not answered.done():
                 answered.set_result(None)
 
         def done(_: object) -> None:
+            with self._lock:
+                self._is_asking = False
+                self._is_over = self._is_over or bool(flags[2])
+                if self._is_leaving:
+                    self._say_that_it_left()
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(settle)
 
@@ -81,16 +88,20 @@ class Ranks:
         work.wait()  # it is over; raises what went wrong
         any_has, any_lacks, any_left = map(bool, flags.tolist())
         if any_left:
-            self._is_over = True
             raise RuntimeError("another rank has left its batches before the end of the epoch")
         return any_has, any_lacks
 
     def leave(self) -> None:
-        # A question of this rank that is open is answered when the others ask, or leave. If there is none, theirs would
-        # never be.
-        if not self._is_over and not self._is_asking:
+        with self._lock:
+            self._is_leaving = True
+            if not self._is_asking:  # otherwise that question has to be answered first
+                self._say_that_it_left()
+
+    def _say_that_it_left(self) -> None:
+        """In place of this rank's next question, unless the others have left as well, and ask no more."""
+        if not self._is_over:
+            self._is_over = True
             self._reduce(torch.tensor([False, False, True], dtype=torch.int32))
-        self._is_over = True
 
     def _reduce(self, flags: torch.Tensor) -> Any:
         distributed = self._distributed

@@ -32,18 +32,20 @@ def test_all_ranks_give_as_many_batches(counts: list[int], uneven: Any) -> None:
     assert set(given) == {min(counts) if uneven == "drop" else max(counts)}
 
 
+def run_ranks(folder: Path, mode: str) -> list[Any]:
+    """What the two ranks write."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(PROGRAM)]
+    done = subprocess.run([*command, str(folder), mode], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return [json.loads((folder / f"{rank}.json").read_text("utf-8")) for rank in (0, 1)]
+
+
 @pytest.mark.parametrize("uneven", ["drop", "repeat"])
 def test_two_gloo_ranks_finish_together(paths: list[Path], broken: Path, tmp_path: Path, uneven: str) -> None:
     # The odd places are the second rank's; most of them fail.
     clips = [str(broken if i % 2 and i % 5 else path) for i, path in enumerate(paths[:21])]
     (tmp_path / "clips.json").write_text(json.dumps(clips))
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-        str(PROGRAM), str(tmp_path), uneven,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text("utf-8")) for rank in (0, 1))
+    first, second = run_ranks(tmp_path, uneven)
     assert [len(epoch) for epoch in first] == [len(epoch) for epoch in second]
     good = [[clip for clip in clips[rank::2] if clip != str(broken)] for rank in (0, 1)]
     full = [-(-len(own) // 2) for own in good]
@@ -58,3 +60,10 @@ def test_two_gloo_ranks_finish_together(paths: list[Path], broken: Path, tmp_pat
 def test_ranks_in_step_need_torch_distributed() -> None:
     with pytest.raises(ValueError, match=r"torch\.distributed"):
         aioaudio.batches(["a.wav"], batch_size=1, shard=(0, 2), uneven="drop")
+
+
+def test_a_rank_that_leaves_does_not_keep_the_others_waiting(paths: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "clips.json").write_text(json.dumps([str(path) for path in paths] * 4))
+    first, second = run_ranks(tmp_path, "leave")
+    assert first == "left"
+    assert "another rank has left" in second
