@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from aioaudio import decode as _decode
 from aioaudio.audio import Audio, AudioInfo
@@ -27,12 +27,6 @@ _ALONE_BYTES = 16 << 20
 
 # Of files above this a range is read by itself: reading all the rest first would take longer than any wait for a disk.
 _WARM_RANGE_BYTES = 64 << 20
-
-
-class _Work(Protocol[T_co]):
-    """Decoding or describing bytes in a decode worker."""
-
-    async def __call__(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> T_co: ...
 
 
 class _NotYet(Exception):
@@ -57,7 +51,7 @@ class Times:
     decode_group: int = 1
 
 
-async def load_audio(
+def load_audio(
     workers: Workers,
     source: Any,
     options: LoadOptions,
@@ -66,17 +60,17 @@ async def load_audio(
     priority: int = 0,
     home: asyncio.AbstractEventLoop | None = None,
     times: Times | None = None,
-) -> Audio:
+) -> Coroutine[Any, Any, Audio]:
     """The `Audio` of a source.
 
     `priority` 1 reads ahead, behind all who wait for theirs. `home` is the loop that the source's own awaitables belong
     to, None for the running one. `times` is filled.
     """
-    ask = _Ask(options, timeout, priority, home, times or Times())
-    return cast("Audio", await _load(workers, source, ask))
+    work: _Load[Audio] = _Load(workers, options, timeout, priority=priority, home=home, times=times)
+    return _on_bytes(source, work)
 
 
-async def load_parts(
+def load_parts(
     workers: Workers,
     source: Any,
     options: LoadOptions,
@@ -85,43 +79,89 @@ async def load_parts(
     narrow: Narrow | None,
     home: asyncio.AbstractEventLoop | None,
     times: Times,
-) -> Parts:
+) -> Coroutine[Any, Any, Parts]:
     """The audio of a source in parts, read ahead; `home` and `times` are as in `load_audio`."""
-    ask = _Ask(options, timeout, 1, home, times, narrow, in_parts=True)
-    return cast("Parts", await _load(workers, source, ask))
+    work: _Load[Parts] = _Load(
+        workers, options, timeout, priority=1, home=home, times=times, narrow=narrow, in_parts=True
+    )
+    return _on_bytes(source, work)
+
+
+def describe(
+    workers: Workers, source: Any, options: LoadOptions, *, exact: bool, timeout: float | None
+) -> Coroutine[Any, Any, AudioInfo]:
+    """The `AudioInfo` of a source."""
+    return _on_bytes(source, _Description(workers, options, timeout, exact))
+
+
+class _Work(Protocol[T_co]):
+    """Decoding or describing bytes in a decode worker. `readers` fetch them first where they are not at hand."""
+
+    @property
+    def readers(self) -> _Readers: ...
+    @property
+    def options(self) -> LoadOptions: ...
+    @property
+    def timeout(self) -> float | None: ...
+    @property
+    def home(self) -> asyncio.AbstractEventLoop | None: ...
+
+    def submit(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> Coroutine[Any, Any, T_co]:
+        """The result for `file`, which has still to pass the admission to a group unless it is `admitted`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
-    """How a source is to be loaded."""
+class _Load(Generic[T]):
+    """A load. `times` is filled where somebody wants to know."""
 
+    workers: Workers
     options: LoadOptions
     timeout: float | None
-    priority: int
-    home: asyncio.AbstractEventLoop | None
-    times: Times
+    priority: int = 0
+    home: asyncio.AbstractEventLoop | None = None
+    times: Times | None = None
     narrow: Narrow | None = None
     in_parts: bool = False
 
+    @property
+    def readers(self) -> _Readers:
+        return self.workers if self.times is None else _TimedReads(self.workers, self.times)
 
-async def _load(workers: Workers, source: Any, ask: _Ask) -> Audio | Parts:
-    options, times = ask.options, ask.times
-
-    async def decode(file: Readable, *, admitted: bool = False, alone: bool = False) -> Audio | Parts:
-        admit = None if admitted else _admission(options, is_range=ask.narrow is not None)
-        times.decode_queued = time.perf_counter()
-        return await workers.decode(
-            _decode_timed,
-            (_decode.DecodeJob(file, options, admit, ask.narrow, ask.in_parts), times),
+    def submit(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> Coroutine[Any, Any, T]:
+        admit = None if admitted else _admission(self.options, is_range=self.narrow is not None)
+        job = _decode.DecodeJob(file, self.options, admit, self.narrow, self.in_parts)
+        kernel: Any = _decode.decode_group
+        task: Any = job
+        if self.times is not None:
+            self.times.decode_queued = time.perf_counter()
+            kernel, task = _decode_timed, (job, self.times)
+        return self.workers.decode(
+            kernel,
+            task,
             alone=alone,
             weight=file.num_bytes if isinstance(file, Encoded) else 0,
-            timeout=ask.timeout,
-            priority=ask.priority,
-            uninterruptible=options.out is not None,
+            timeout=self.timeout,
+            priority=self.priority,
+            uninterruptible=self.options.out is not None,
         )
 
-    reads = _TimedReads(workers, times)
-    return await _with_bytes(reads, source, decode, options.max_bytes, ask.timeout, ask.home)
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """A description; an `exact` one counts the samples."""
+
+    readers: Workers
+    options: LoadOptions
+    timeout: float | None
+    exact: bool
+    home: None = None
+
+    def submit(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> Coroutine[Any, Any, AudioInfo]:
+        # A header is read where it lies; only counting reads the whole.
+        admit = _admission(self.options) if self.exact and not admitted else None
+        job = _decode.InfoJob(_decode.DecodeJob(file, self.options, admit), self.exact)
+        return self.readers.decode(_decode.read_infos, job, alone=alone, timeout=self.timeout)
 
 
 def _decode_timed(
@@ -163,20 +203,6 @@ class _TimedReads:
         return await self._workers.read(timed)
 
 
-async def describe(
-    workers: Workers, source: Any, options: LoadOptions, *, exact: bool, timeout: float | None
-) -> AudioInfo:
-    """The `AudioInfo` of a source."""
-
-    async def describe(file: Readable, *, admitted: bool = False, alone: bool = False) -> AudioInfo:
-        # A header is read where it lies; only counting reads the whole.
-        admit = _admission(options) if exact and not admitted else None
-        job = _decode.InfoJob(_decode.DecodeJob(file, options, admit), exact)
-        return await workers.decode(_decode.read_infos, job, alone=alone, timeout=timeout)
-
-    return await _with_bytes(workers, source, describe, None, timeout)
-
-
 def _admission(options: LoadOptions, *, is_range: bool = False) -> Callable[[OpenBytes], None]:
     """What a file has to pass to be decoded in a group, at once."""
     is_range = is_range or options.start_seconds > 0 or options.stop_seconds is not None
@@ -190,39 +216,38 @@ def _admission(options: LoadOptions, *, is_range: bool = False) -> Callable[[Ope
     return admit
 
 
-async def _with_bytes(
-    workers: _Readers,
-    source: Any,
-    work: _Work[T],
-    max_bytes: int | None,
-    timeout: float | None,
-    home: asyncio.AbstractEventLoop | None = None,
-) -> T:
+async def _on_bytes(source: Any, work: _Work[T]) -> T:
     """`work` on the bytes of `source`, which are fetched first unless they are at hand."""
     resolved = resolve(source)
     if isinstance(resolved, Encoded):
         return await _on_encoded(resolved, work)
     if isinstance(resolved, LocalFile):
         try:
-            return await _on_local(workers, resolved, work, timeout)
+            return await work.submit(resolved)
+        except _NotYet as not_yet:
+            cold, large = not_yet.cold, not_yet.large
         except NotRegularFile:  # a FIFO or a device: its bytes must be fetched
-            pass
-    async with workers.slot():
-        encoded = await fetch(resolved, workers, max_bytes=max_bytes, timeout=timeout, home=home)
+            return await _on_fetched(resolved, work)
+        return await _on_local(resolved, work, cold=cold, large=large)
+    return await _on_fetched(resolved, work)
+
+
+def _on_encoded(encoded: Encoded, work: _Work[T]) -> Coroutine[Any, Any, T]:
+    return work.submit(encoded, admitted=True, alone=encoded.num_bytes > _ALONE_BYTES)
+
+
+async def _on_fetched(resolved: Any, work: _Work[T]) -> T:
+    readers = work.readers
+    async with readers.slot():
+        max_bytes = work.options.max_bytes
+        encoded = await fetch(resolved, readers, max_bytes=max_bytes, timeout=work.timeout, home=work.home)
         return await _on_encoded(encoded, work)
 
 
-async def _on_encoded(encoded: Encoded, work: _Work[T]) -> T:
-    return await work(encoded, admitted=True, alone=encoded.num_bytes > _ALONE_BYTES)
-
-
-async def _on_local(workers: _Readers, file: LocalFile, work: _Work[T], timeout: float | None) -> T:
-    try:
-        return await work(file)
-    except _NotYet as not_yet:
-        cold, large = not_yet.cold, not_yet.large
+async def _on_local(file: LocalFile, work: _Work[T], *, cold: bool, large: bool) -> T:
     if not cold:
-        return await work(file, admitted=True, alone=large)
-    async with workers.slot():
-        await warm_up(file, workers, timeout=timeout)
-        return await work(file, admitted=True, alone=large)
+        return await work.submit(file, admitted=True, alone=large)
+    readers = work.readers
+    async with readers.slot():
+        await warm_up(file, readers, timeout=work.timeout)
+        return await work.submit(file, admitted=True, alone=large)
