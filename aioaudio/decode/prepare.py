@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from aioaudio.audio import Damage
 from aioaudio.decode.describe import looks_like
 from aioaudio.decode.facts import Facts, Pcm
-from aioaudio.decode.headers import mp4, read_facts
+from aioaudio.decode.headers import adpcm, caf, missing, mp4, read_facts
 from aioaudio.decode.job import DecodeJob, StopFlag
 from aioaudio.decode.mix import Matrix, channel_matrix
 from aioaudio.decode.plan import Plan, make_plan
@@ -99,31 +99,45 @@ def read_facts_of(job: DecodeJob, file: OpenBytes) -> tuple[Facts, int | None, s
         raise CorruptAudioError("is empty", source=name)
     if isinstance(options.format, RawPCM):
         return _raw_facts(options.format, file), None, None
-    if options.format is not None:
-        return *_probed_facts(file, name, options), options.format
     head = file.read(_HEAD_BYTES, 0)
     facts = read_facts(file, head) if options.track in (None, 0) else None
-    if facts is not None:
+    if facts is not None and options.format in (None, facts.container):
         # Our parsers are sure of the container where FFmpeg, which guesses by score, sometimes is not.
         return facts, None, None if facts.pcm is not None else facts.container
     try:
-        return *_probed_facts(file, name, options), None
+        return *_probed_facts(file, head, name, options), options.format
     except CorruptAudioError as error:
         raise CorruptAudioError(f"{error.message}; it looks like {looks_like(bytes(head))}", source=name) from error
 
 
-def _probed_facts(file: OpenBytes, name: str, options: LoadOptions) -> tuple[Facts, int]:
+def _probed_facts(file: OpenBytes, head: memoryview, name: str, options: LoadOptions) -> tuple[Facts, int]:
     demuxer = options.format if isinstance(options.format, str) else None
     probed = probe(file.ffmpeg_path(), name, demuxer=demuxer, track=options.track)
-    facts = probed.facts
-    if facts.container.split(",")[0] in MP4_NAMES:
+    facts = _with_stored_length(file, head, probed.facts, probed.track)
+    return replace(facts, damage=missing(file, head)), probed.stream_index
+
+
+def _with_stored_length(file: OpenBytes, head: memoryview, facts: Facts, track: int) -> Facts:
+    """`facts` with the length that the container stores, where FFmpeg does not tell it to the sample."""
+    container = facts.container.split(",")[0]
+    if container in MP4_NAMES:
         lengths = mp4.track_seconds(file)
-        seconds = lengths[probed.track] if probed.track < len(lengths) else None
+        seconds = lengths[track] if track < len(lengths) else None
         if seconds is not None:
             # By the edit list, FFmpeg would drop whole packets at an end that is rounded to a millisecond.
             num_samples = round(seconds * facts.sample_rate)
-            facts = replace(facts, num_samples=num_samples, demuxer_options=(("advanced_editlist", "0"),))
-    return facts, probed.stream_index
+            return replace(facts, num_samples=num_samples, demuxer_options=(("advanced_editlist", "0"),))
+    elif container == "caf":
+        table = caf.packet_table(file, head)
+        if table is not None:
+            facts = replace(facts, num_samples=table.num_samples, slack=table.remainder + facts.frame_samples)
+            if facts.codec == "alac":  # FFmpeg would cut the remainder off a last frame that is short without it
+                return replace(facts, leading_samples=table.priming, untrimmed=True)
+    elif container in ("wav", "w64"):
+        blocks = adpcm.counted_blocks(file, head)
+        if blocks is not None:
+            return replace(facts, num_samples=blocks.num_samples, slack=blocks.block_samples)
+    return facts
 
 
 def _raw_facts(raw: RawPCM, file: OpenBytes) -> Facts:

@@ -25,7 +25,6 @@ _EXACT = {
     "tta": 0,
     "ape": 0,
     "tak": 0,
-    "sox": 0,
     "flac": 0,
 }
 

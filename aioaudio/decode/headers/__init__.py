@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers import flac, mp3, ogg, pcm, wavpack
+from aioaudio.decode.headers.extent import missing
 from aioaudio.decode.headers.window import Window, skip_id3v2
 from aioaudio.encoded import OpenBytes
 
-__all__ = ["read_facts"]
+__all__ = ["missing", "read_facts"]
 
 
 def read_facts(file: OpenBytes, head: memoryview) -> Facts | None:
