@@ -111,7 +111,10 @@ def _is_empty(task: Task) -> bool:
 
 
 def _decode_alone(task: Task) -> Audio:
-    """By the engine that serves what the graph does not."""
+    """By the engine that serves what the graph does not; a file that was only looked at is looked through first."""
+    if not task.is_thorough:
+        with contextlib.ExitStack() as files:
+            return _decode_alone(prepare(task.job, task.stop, files, thorough=True))
     return audio_of(task, _decode_generally(task))
 
 
@@ -230,7 +233,7 @@ def count_samples(job: DecodeJob, stop: StopFlag) -> int:
     Damage counts as `on_damage="conceal"` does.
     """
     with contextlib.ExitStack() as files:
-        task = prepare(job, stop, files)
+        task = prepare(job, stop, files, thorough=True)
         if task.facts.pcm is not None:
             assert task.facts.num_samples is not None
             pcm_bytes = task.file.size - task.facts.pcm.offset

@@ -14,6 +14,7 @@ from av.container import InputContainer
 from aioaudio.audio import AudioInfo, Track
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.group import count_samples
+from aioaudio.decode.headers import JOINABLE, with_parts
 from aioaudio.decode.job import DecodeJob, StopFlag
 from aioaudio.decode.prepare import read_facts_of
 from aioaudio.decode.probe import probe_options, select_track, track_of
@@ -81,6 +82,8 @@ def _read_info(job: DecodeJob) -> AudioInfo:
         if job.admit is not None:
             job.admit(file)
         facts, _, demuxer = read_facts_of(job, file)
+        if facts.container in JOINABLE:
+            facts = with_parts(file, facts)
         if facts.pcm is not None and facts.pcm.offset == 0 and facts.container == facts.pcm.sample_format:
             return _from_facts(facts)  # RawPCM: there is no header to ask
         with captured_log() as messages:

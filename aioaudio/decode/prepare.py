@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from aioaudio.audio import Damage
 from aioaudio.decode.describe import looks_like
 from aioaudio.decode.facts import Facts, Pcm
-from aioaudio.decode.headers import adpcm, caf, missing, mp4, read_facts
+from aioaudio.decode.headers import JOINABLE, adpcm, caf, missing, mp4, read_facts, with_parts
 from aioaudio.decode.job import DecodeJob, StopFlag
 from aioaudio.decode.mix import Matrix, channel_matrix
 from aioaudio.decode.plan import Plan, make_plan
@@ -20,6 +20,9 @@ from aioaudio.options import SAMPLE_FORMATS, LoadOptions, RawPCM
 __all__ = ["Piece", "Task", "prepare", "read_facts_of"]
 
 _HEAD_BYTES = 4096
+
+# Nearer to its end than so many samples, how long a source is decides how it is resampled.
+_END_SAMPLES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Piece:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A job that has been opened and planned. `pieces` are what FFmpeg opens, one after another as one track;
-    `origin` is the timestamp of the first sample, where a seek needs it; `limit` is how many samples are allowed."""
+    `origin` is the timestamp of the first sample, where a seek needs it; `limit` is how many samples are allowed;
+    `is_thorough` says that the file holds nothing more than its facts say."""
 
     job: DecodeJob
     stop: StopFlag
@@ -46,6 +50,7 @@ class Task:
     demuxer: str | None
     origin: int
     limit: int | None
+    is_thorough: bool
 
     @property
     def name(self) -> str:
@@ -61,9 +66,10 @@ class Task:
         return self.facts.num_channels if self.matrix is None else len(self.matrix)
 
 
-def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack) -> Task:
+def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack, *, thorough: bool = False) -> Task:
     """Open and plan `job`; `files` keeps its bytes open. Raises AudioError, and ValueError for options that do not fit.
 
+    Where `thorough`, the whole file is looked through for what its first header does not tell.
     Raises LimitError where the header alone shows that a limit is passed.
     """
     options = job.options
@@ -75,6 +81,9 @@ def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack) -> Task
     facts, stream_index, demuxer = read_facts_of(job, file)
     if facts.sample_rate <= 0 or facts.num_channels <= 0:
         raise CorruptAudioError(f"claims {facts.num_channels} channels at {facts.sample_rate} Hz", source=job.file.name)
+    thorough = facts.container in JOINABLE and (thorough or _reaches_end(facts, options))
+    if thorough:
+        facts = with_parts(file, facts)
     plan = make_plan(facts, options)
     pieces = _pieces(file, facts, files)
     return Task(
@@ -89,7 +98,16 @@ def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack) -> Task
         demuxer=demuxer,
         origin=0 if plan.seek_seconds is None else _origin(pieces[0].path, job.file.name, facts, stream_index),
         limit=_limit(job, facts, plan),
+        is_thorough=thorough or facts.container not in JOINABLE,
     )
+
+
+def _reaches_end(facts: Facts, options: LoadOptions) -> bool:
+    """Whether it matters that a header tells the end of the file, and not only that of the first of several."""
+    if facts.num_samples is None:
+        return False
+    last = max(options.start_seconds, options.stop_seconds or 0.0) * facts.sample_rate
+    return options.verify or last > facts.num_samples - _END_SAMPLES or facts.num_samples < _END_SAMPLES
 
 
 def read_facts_of(job: DecodeJob, file: OpenBytes) -> tuple[Facts, int | None, str | None]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers.chunks import MAX_CHUNKS, Chunk, Encoding, chunks, pcm_facts
 from aioaudio.decode.headers.window import Window
+from aioaudio.errors import UnsupportedAudioError
 
 __all__ = ["RIFF_CHUNKS", "W64_MAGIC", "parse_riff", "parse_w64", "w64_chunks"]
 
@@ -21,6 +22,7 @@ RIFF_CHUNKS = frozenset(
 )
 
 _PCM, _IEEE_FLOAT, _ALAW, _MULAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
+_NMS_ADPCM, _NMS_BLOCK_BYTES = 0x38, (42, 62, 82)
 _GUID_TAIL = bytes.fromhex("00001000 800000AA 00389B71")  # of a sub-format that is a format tag
 
 # By format tag and bytes per sample. Formats of several bytes also have a byte order.
@@ -144,6 +146,9 @@ def _encoding(fmt: memoryview, byte_order: str) -> Encoding | None:
     tag, num_channels, sample_rate, _, block_align, num_bits = struct.unpack_from(f"{byte_order}HHIIHH", fmt)
     mask = 0
     valid_bits = num_bits
+    if tag == _NMS_ADPCM and block_align in _NMS_BLOCK_BYTES:
+        # FFmpeg takes it for AMR, and makes noise of it.
+        raise UnsupportedAudioError("there is no decoder for its codec, NMS ADPCM")
     if tag == _EXTENSIBLE:
         if len(fmt) < 40 or byte_order == ">" or bytes(fmt[28:]) != _GUID_TAIL:
             return None

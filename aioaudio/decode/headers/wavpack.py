@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from aioaudio.decode.facts import Facts
+from aioaudio.decode.headers.window import Window
 
-__all__ = ["parse"]
+__all__ = ["Block", "block_at", "parse"]
 
 # Magic, size, version, high bytes of the index and of the total, total, index, samples in the block, flags.
 _HEADER = struct.Struct("<4sIHBBIIII")
@@ -44,3 +46,22 @@ def parse(head: memoryview) -> Facts | None:
         frame_samples=block_samples,
         preroll_seconds=0.0,
     )
+
+
+class Block(NamedTuple):
+    """A block that begins with sample `start` and has `num_samples`; `stop` is where it ends in the file."""
+
+    start: int
+    num_samples: int
+    stop: int
+
+
+def block_at(window: Window, offset: int) -> Block | None:
+    """The block whose header is at `offset`, None where there is none."""
+    header = window.read(_HEADER.size, offset)
+    if len(header) < _HEADER.size:
+        return None
+    magic, size, version, index_high, _, _, index, num_samples, _ = _HEADER.unpack_from(header)
+    if magic != b"wvpk" or version not in _VERSIONS or size < _HEADER.size - 8:
+        return None
+    return Block(index_high << 32 | index, num_samples, offset + 8 + size)
