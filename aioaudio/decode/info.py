@@ -41,6 +41,9 @@ _NO_DURATION = {
     "truehd",
 }
 
+# Containers that store the time at which they end as their duration: sound may begin later than at zero.
+_END_TIMES = {"matroska,webm", "flv", "live_flv", "asf"}
+
 DurationFrom = Literal["header", "estimate", "count"]
 
 
@@ -134,12 +137,15 @@ def _duration(container: InputContainer, stream: AudioStream, facts: Facts) -> t
     """The length in seconds by our facts, or by what the container says."""
     if facts.num_samples is not None:
         return facts.num_samples / facts.sample_rate, "header"
+    start = float(seconds(stream.start_time, stream.time_base)) if stream.start_time and stream.time_base else 0.0
     if stream.duration and stream.time_base:
         length = float(seconds(stream.duration, stream.time_base))
     elif container.duration:
         length = container.duration / 1e6
     else:
         return None, None
+    if container.format.name in _END_TIMES and 0 < start < length:
+        length -= start
     return length, "estimate" if container.format.name in _NO_DURATION else "header"
 
 
