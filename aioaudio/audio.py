@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -93,6 +95,33 @@ class Track:
     is_default: bool = False
 
 
+class Tags(Mapping[str, str]):
+    """Text tags by their names: a mapping that does not change, so it can be hashed. Equal to a dict of the same."""
+
+    __slots__ = ("_tags",)
+
+    def __init__(self, tags: Mapping[str, str]) -> None:
+        self._tags = dict(tags)
+
+    def __getitem__(self, name: str) -> str:
+        return self._tags[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tags)
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._tags.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tags, (self._tags,)
+
+    def __repr__(self) -> str:
+        return repr(self._tags)
+
+
 @dataclass(frozen=True, slots=True)
 class AudioInfo:
     """What is known of a source without decoding it all.
@@ -101,7 +130,8 @@ class AudioInfo:
     `bits_per_sample` is the width of the encoded samples, None for lossy codecs; `sample_rate` is in Hz; `bit_rate` in
     bits per second. `duration_seconds` and `num_samples` are the best that is known, None where nothing is, and
     `duration_from` says where they come from: "header" (stored in the file), "estimate" (from size and bit rate) or
-    "count" (`exact=True`, or known to the sample). `tags` are text tags, keys in lower case.
+    "count" (`exact=True`, or known to the sample). `tags` are text tags, keys in lower case; they do not
+    change, and an info can be hashed.
     `tracks` are all the audio tracks; the fields above are those of the track that was asked for.
     """
 
@@ -118,6 +148,9 @@ class AudioInfo:
     duration_from: Literal["header", "estimate", "count"] | None
     tags: Mapping[str, str] = field(default_factory=dict)
     tracks: tuple[Track, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tags", Tags(self.tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +169,14 @@ class Clip:
 
     def __post_init__(self) -> None:
         check_range(self.start_seconds, self.stop_seconds)
+
+
+def as_int(name: str, value: object, kind: str = "an integer") -> int:
+    """`value` as a plain int, NumPy's integers included. Raises TypeError for what is none; bool is none."""
+    if not isinstance(value, bool):
+        with contextlib.suppress(TypeError):
+            return operator.index(value)  # type: ignore[arg-type]
+    raise TypeError(f"{name} must be {kind}, not {value!r}")
 
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> None:

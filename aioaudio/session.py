@@ -12,7 +12,7 @@ from aioaudio import decode as _decode
 from aioaudio.audio import Audio, AudioInfo, Clip
 from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
 from aioaudio.errors import ClosedError
-from aioaudio.fetch import Source, fetch, is_cached, resolve, warm_up
+from aioaudio.fetch import Resolved, Source, fetch, is_cached, resolve, warm_up
 from aioaudio.options import LoadOptions, RawPCM, check_timeout
 from aioaudio.workers import Workers, default_workers
 
@@ -286,6 +286,14 @@ class Session:
     async def _with_bytes(self, source: Any, work: _Work[T], max_bytes: int | None, timeout: float | None) -> T:
         """`work` on the bytes of `source`, which are fetched first unless they are at hand."""
         resolved = resolve(source)
+        try:
+            return await self._with_resolved(resolved, work, max_bytes, timeout)
+        except ClosedError as error:
+            raise ClosedError(error.message, source=resolved.name) from error
+
+    async def _with_resolved(
+        self, resolved: Resolved, work: _Work[T], max_bytes: int | None, timeout: float | None
+    ) -> T:
         if isinstance(resolved, Encoded):
             return await self._on_encoded(resolved, work)
         if isinstance(resolved, LocalFile):

@@ -83,7 +83,7 @@ def _judge(failure: Failure, facts: Facts, *, complete: bool, last: bool) -> Dam
     if failure.before <= facts.frame_samples and "invalid new backstep" in failure.message:
         return Damage(at_seconds, "junk", "cut from a stream: its first frame leans on bytes that are not here")
     if last and facts.container != "flac":
-        return Damage(at_seconds, "truncated", f"the last frame is cut off ({failure.message})")
+        return Damage(at_seconds, "truncated", f"the last packet does not decode ({failure.message})")
     return Damage(at_seconds, "undecodable", failure.message)
 
 

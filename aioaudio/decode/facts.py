@@ -36,6 +36,7 @@ class Facts:
     where it promises none; `leading_samples` is how many the decoder gives before the first of these, and `slack`
     how many it may give behind the last, without the promise being wrong: both are dropped. Where it is
     `untrimmed`, that holds with FFmpeg's own trimming turned off, since it would cut the wrong place.
+    `seconds` is the length where it is known, but not in samples: links of a chain may have rates of their own.
     `frame_samples` is the length of the longest codec frame. `preroll_seconds` is how far before a position
     decoding must begin to be right there, None where seeking is not exact. `pcm` is set for plain PCM. `pieces` are
     byte ranges `[start, stop)` that must be decoded each for itself and joined, None for the file as it stands.
@@ -50,6 +51,7 @@ class Facts:
     channel_layout: str | None = None
     bits_per_sample: int | None = None
     num_samples: int | None = None
+    seconds: float | None = None
     leading_samples: int = 0
     slack: int = 0
     untrimmed: bool = False

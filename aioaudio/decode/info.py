@@ -44,6 +44,15 @@ _NO_DURATION = {
 # Containers that store the time at which they end as their duration: sound may begin later than at zero.
 _END_TIMES = {"matroska,webm", "flv", "live_flv", "asf"}
 
+# FFmpeg's names for what its decoders yield, by the name of the encoded samples.
+_DECODED_FORMATS = {
+    **dict.fromkeys(("u8", "s8"), "u8"),
+    **dict.fromkeys(("s16", "alaw", "mulaw"), "s16"),
+    **dict.fromkeys(("s24", "s32"), "s32"),
+    "f32": "flt",
+    "f64": "dbl",
+}
+
 DurationFrom = Literal["header", "estimate", "count"]
 
 
@@ -106,7 +115,7 @@ def _from_facts(facts: Facts) -> AudioInfo:
     track = Track(
         index=0,
         codec=facts.codec,
-        sample_format=facts.pcm.sample_format,
+        sample_format=_DECODED_FORMATS[facts.pcm.sample_format.removesuffix("le").removesuffix("be")],
         bits_per_sample=facts.bits_per_sample,
         sample_rate=facts.sample_rate,
         num_channels=facts.num_channels,
@@ -137,6 +146,8 @@ def _duration(container: InputContainer, stream: AudioStream, facts: Facts) -> t
     """The length in seconds by our facts, or by what the container says."""
     if facts.num_samples is not None:
         return facts.num_samples / facts.sample_rate, "header"
+    if facts.seconds is not None:
+        return facts.seconds, "header"
     start = float(seconds(stream.start_time, stream.time_base)) if stream.start_time and stream.time_base else 0.0
     if stream.duration and stream.time_base:
         length = float(seconds(stream.duration, stream.time_base))

@@ -6,15 +6,17 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from aioaudio.audio import Damage
-from aioaudio.decode.describe import looks_like
+from aioaudio.decode.describe import is_known, looks_like
 from aioaudio.decode.facts import Facts, Pcm
 from aioaudio.decode.headers import JOINABLE, adpcm, caf, missing, mp4, read_facts, with_parts
+from aioaudio.decode.headers.mp3_frames import is_free_format
 from aioaudio.decode.job import DecodeJob, StopFlag
 from aioaudio.decode.mix import Matrix, channel_matrix
 from aioaudio.decode.plan import Plan, make_plan
 from aioaudio.decode.probe import MP4_NAMES, first_timestamp, probe
 from aioaudio.encoded import Encoded, OpenBytes
-from aioaudio.errors import CorruptAudioError, LimitError
+from aioaudio.errors import AudioError, CorruptAudioError, LimitError, UnsupportedAudioError
+from aioaudio.ffmpeg import NO_CONTAINER
 from aioaudio.options import SAMPLE_FORMATS, LoadOptions, RawPCM
 
 __all__ = ["Piece", "Task", "prepare", "read_facts_of"]
@@ -80,7 +82,7 @@ def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack, *, thor
         job.admit(file)
     facts, stream_index, demuxer = read_facts_of(job, file)
     if facts.sample_rate <= 0 or facts.num_channels <= 0:
-        raise CorruptAudioError(f"claims {facts.num_channels} channels at {facts.sample_rate} Hz", source=job.file.name)
+        raise _nothing_known(file, job)
     thorough = facts.container in JOINABLE and (thorough or _reaches_end(facts, options))
     if thorough:
         facts = with_parts(file, facts)
@@ -124,8 +126,27 @@ def read_facts_of(job: DecodeJob, file: OpenBytes) -> tuple[Facts, int | None, s
         return facts, None, None if facts.pcm is not None else facts.container
     try:
         return *_probed_facts(file, head, name, options), options.format
-    except CorruptAudioError as error:
-        raise CorruptAudioError(f"{error.message}; it looks like {looks_like(bytes(head))}", source=name) from error
+    except (CorruptAudioError, UnsupportedAudioError) as error:
+        if isinstance(error, UnsupportedAudioError) and error.message != NO_CONTAINER:
+            raise
+        raise type(error)(f"{error.message}; {_impression(head, options)}", source=name) from error
+
+
+def _nothing_known(file: OpenBytes, job: DecodeJob) -> AudioError:
+    """The error for a file that FFmpeg opens, without making out a rate and channels in it."""
+    head = file.read(_HEAD_BYTES, 0)
+    if is_free_format(head):
+        return UnsupportedAudioError("is MPEG audio of free format, which FFmpeg cannot decode", source=job.file.name)
+    message = f"neither a sample rate nor channels can be made out; {_impression(head, job.options)}"
+    return CorruptAudioError(message, source=job.file.name)
+
+
+def _impression(head: memoryview, options: LoadOptions) -> str:
+    """What a file that begins with `head` seems to be, for an error, and what could help."""
+    words = f"it looks like {looks_like(bytes(head))}"
+    if options.format is not None:
+        return f"format={options.format!r} is asked for, {words}"
+    return words + ("; if it is audio that does not say what it is, give format=" if not is_known(bytes(head)) else "")
 
 
 def _probed_facts(file: OpenBytes, head: memoryview, name: str, options: LoadOptions) -> tuple[Facts, int]:
