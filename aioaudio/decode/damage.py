@@ -45,10 +45,12 @@ def assess(failures: list[Failure], facts: Facts, num_samples: int, *, whole: bo
     promised = facts.num_samples
     complete = promised is not None and num_samples >= promised
     damage = [*_placed(facts.damage, num_samples / facts.sample_rate, whole=whole, complete=complete)]
+    is_cut = any(item.kind == "truncated" and item.at_seconds is None for item in facts.damage)
     for failure in failures:
-        if whole and failure.before == num_samples and failure.num_bytes == 1:
-            continue  # the pad byte behind an odd number of bytes
         at_end = whole and failure.after == num_samples
+        is_pad = at_end and failure.before == num_samples and failure.num_bytes == 1
+        if is_pad or (at_end and is_cut):  # behind an odd number of bytes; or it is the packet that is cut
+            continue
         damage.append(
             _judge(failure, facts, complete=complete and at_end, last=at_end and failure.before == num_samples)
         )

@@ -11,6 +11,7 @@ _MAGIC = (
     (b"RIFF", "a RIFF file, such as WAV"),
     (b"fLaC", "FLAC"),
     (b"OggS", "Ogg"),
+    (b"caff", "a CAF file"),
     (b"ID3", "audio behind an ID3 tag"),
     (b"%PDF", "a PDF"),
     (b"\x89PNG", "a PNG picture"),

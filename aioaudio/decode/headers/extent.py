@@ -183,7 +183,7 @@ def _flv_tags(window: Window) -> Iterator[Chunk]:
     for _ in range(_MAX_TAGS):
         size = _flv_size(window, offset)
         if size is None:
-            if 0 < window.size - offset < 11:  # the header of a tag is cut
+            if window.size != offset and -4 < window.size - offset < 11:  # cut between two tags, or in a header
                 yield Chunk(b"", offset, 11)
             return
         if offset + 11 + size > window.size:
