@@ -9,7 +9,8 @@ from aioaudio.audio import Damage
 from aioaudio.decode.describe import is_known, looks_like
 from aioaudio.decode.facts import Facts, Pcm
 from aioaudio.decode.headers import JOINABLE, adpcm, caf, missing, mp4, read_facts, with_parts
-from aioaudio.decode.headers.mp3_frames import is_free_format
+from aioaudio.decode.headers.mp3_frames import HEADER_BYTES, is_free_format
+from aioaudio.decode.headers.window import Window, skip_id3v2
 from aioaudio.decode.job import DecodeJob, StopFlag
 from aioaudio.decode.mix import Matrix, channel_matrix
 from aioaudio.decode.plan import Plan, make_plan
@@ -22,6 +23,8 @@ from aioaudio.options import SAMPLE_FORMATS, LoadOptions, RawPCM
 __all__ = ["Piece", "Task", "prepare", "read_facts_of"]
 
 _HEAD_BYTES = 4096
+
+_FREE_FORMAT = "is MPEG audio of free format, which FFmpeg cannot decode"
 
 # Nearer to its end than so many samples, how long a source is decides how it is resampled.
 _END_SAMPLES = 16_384
@@ -129,16 +132,22 @@ def read_facts_of(job: DecodeJob, file: OpenBytes) -> tuple[Facts, int | None, s
     except (CorruptAudioError, UnsupportedAudioError) as error:
         if isinstance(error, UnsupportedAudioError) and error.message != NO_CONTAINER:
             raise
+        if _is_free_format(file, head):
+            raise UnsupportedAudioError(_FREE_FORMAT, source=name) from error
         raise type(error)(f"{error.message}; {_impression(head, options)}", source=name) from error
 
 
 def _nothing_known(file: OpenBytes, job: DecodeJob) -> AudioError:
     """The error for a file that FFmpeg opens, without making out a rate and channels in it."""
     head = file.read(_HEAD_BYTES, 0)
-    if is_free_format(head):
-        return UnsupportedAudioError("is MPEG audio of free format, which FFmpeg cannot decode", source=job.file.name)
+    if _is_free_format(file, head):
+        return UnsupportedAudioError(_FREE_FORMAT, source=job.file.name)
     message = f"neither a sample rate nor channels can be made out; {_impression(head, job.options)}"
     return CorruptAudioError(message, source=job.file.name)
+
+
+def _is_free_format(file: OpenBytes, head: memoryview) -> bool:
+    return is_free_format(file.read(HEADER_BYTES, skip_id3v2(Window(file, head), 0)))
 
 
 def _impression(head: memoryview, options: LoadOptions) -> str:

@@ -61,7 +61,7 @@ def leans_back(window: Window, offset: int, frame: Frame) -> bool:
 
 
 def is_free_format(head: memoryview) -> bool:
-    """Whether a file that begins with `head` begins with a frame that does not tell its bit rate, and so its size."""
+    """Whether `head` begins a frame that does not tell its bit rate, and so its size."""
     word = int.from_bytes(head[:HEADER_BYTES], "big")
     return len(head) >= HEADER_BYTES and word >> 12 & 15 == 0 and _frame(word | 1 << 12) is not None
 
