@@ -38,7 +38,7 @@ async def test_no_message_speaks_of_zero_channels(media: MediaLibrary) -> None:
         free[start + 2] &= 0x0F
     for data in (bytes(free), bytes(free[free.index(b"\xff\xfb") :])):
         assert "free format" in await message_of(data, aioaudio.UnsupportedAudioError)
-    for data, name, seems in ((WAV, "mp3", "RIFF"), (MP3, "ac3", "ID3"), (WAV, "amr", "RIFF")):
+    for data, name, seems in ((MP3, "ac3", "ID3"), (WAV, "amr", "RIFF")):
         message = await message_of(data, aioaudio.CorruptAudioError, name)
         assert "0 channels" not in message
         assert f"format={name!r}" in message

@@ -41,8 +41,9 @@ _NO_DURATION = {
     "truehd",
 }
 
-# Containers that store the time at which they end as their duration: sound may begin later than at zero.
-_END_TIMES = {"matroska,webm", "flv", "live_flv", "asf"}
+# Containers whose duration is the time at which they end, counted from zero or from their first packet of any kind:
+# sound may begin later.
+_FROM_ZERO, _FROM_FIRST = {"matroska,webm", "asf"}, {"flv", "live_flv"}
 
 # FFmpeg's names for what its decoders yield, by the name of the encoded samples.
 _DECODED_FORMATS = {
@@ -155,7 +156,9 @@ def _duration(container: InputContainer, stream: AudioStream, facts: Facts) -> t
         length = container.duration / 1e6
     else:
         return None, None
-    if container.format.name in _END_TIMES and 0 < start < length:
+    if container.format.name in _FROM_FIRST:
+        start -= (container.start_time or 0) / 1e6
+    if container.format.name in _FROM_ZERO | _FROM_FIRST and 0 < start < length:
         length -= start
     return length, "estimate" if container.format.name in _NO_DURATION else "header"
 
