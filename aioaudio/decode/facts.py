@@ -37,7 +37,8 @@ class Facts:
     how many it may give behind the last, without the promise being wrong: both are dropped. Where it is
     `untrimmed`, that holds with FFmpeg's own trimming turned off, since it would cut the wrong place.
     `seconds` is the length where it is known, but not in samples: links of a chain may have rates of their own.
-    `frame_samples` is the length of the longest codec frame. `preroll_seconds` is how far before a position
+    `frame_samples` is the length of the longest codec frame; `frames_at` is where those of a
+    FLAC begin in the file. `preroll_seconds` is how far before a position
     decoding must begin to be right there, None where seeking is not exact. `pcm` is set for plain PCM. `pieces` are
     byte ranges `[start, stop)` that must be decoded each for itself and joined, None for the file as it stands.
     `demuxer_options` are what FFmpeg's demuxer must be told. `damage` is what the header alone proves. `md5` is the
@@ -56,6 +57,7 @@ class Facts:
     slack: int = 0
     untrimmed: bool = False
     frame_samples: int = 1
+    frames_at: int | None = None
     preroll_seconds: float | None = None
     pcm: Pcm | None = None
     pieces: tuple[tuple[int, int], ...] | None = None

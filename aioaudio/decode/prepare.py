@@ -26,9 +26,6 @@ _HEAD_BYTES = 4096
 
 _FREE_FORMAT = "is MPEG audio of free format, which FFmpeg cannot decode"
 
-# Nearer to its end than so many samples, how long a source is decides how it is resampled.
-_END_SAMPLES = 16_384
-
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -86,10 +83,11 @@ def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack, *, thor
     facts, stream_index, demuxer = read_facts_of(job, file)
     if facts.sample_rate <= 0 or facts.num_channels <= 0:
         raise _nothing_known(file, job)
-    thorough = facts.container in JOINABLE and (thorough or _reaches_end(facts, options))
+    plan = make_plan(facts, options)
+    thorough = facts.container in JOINABLE and (thorough or _needs_end(facts, options, plan))
     if thorough:
         facts = with_parts(file, facts)
-    plan = make_plan(facts, options)
+        plan = make_plan(facts, options)
     pieces = _pieces(file, facts, files)
     return Task(
         job=job,
@@ -107,12 +105,12 @@ def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack, *, thor
     )
 
 
-def _reaches_end(facts: Facts, options: LoadOptions) -> bool:
+def _needs_end(facts: Facts, options: LoadOptions, plan: Plan) -> bool:
     """Whether it matters that a header tells the end of the file, and not only that of the first of several."""
     if facts.num_samples is None:
         return False
     last = max(options.start_seconds, options.stop_seconds or 0.0) * facts.sample_rate
-    return options.verify or last > facts.num_samples - _END_SAMPLES or facts.num_samples < _END_SAMPLES
+    return options.verify or last > facts.num_samples or plan.seek_seconds is not None or plan.pad > 0
 
 
 def read_facts_of(job: DecodeJob, file: OpenBytes) -> tuple[Facts, int | None, str | None]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import av
 import pytest
 import torch
-from coded_files import ID3V1, ape
+from coded_files import ID3V1, ape, known
 from media import MediaLibrary
+from pcm_files import CountingBytes
 
 import aioaudio
+from aioaudio.decode.headers.flac_frames import run_through
+from aioaudio.decode.headers.window import Window
 
 pytestmark = pytest.mark.asyncio(loop_factories=["asyncio"])
 
@@ -112,3 +115,27 @@ async def test_a_flac_cut_out_of_another_has_no_length_in_its_header(first: int,
 def block_samples(data: bytes) -> int:
     """Samples of a block, as STREAMINFO says."""
     return int.from_bytes(data[8:10], "big")
+
+
+@pytest.mark.parametrize("lengths", [(14, 13), (13, 30), (15, 15)])
+async def test_a_seek_into_joined_files_finds_the_right_one(lengths: tuple[int, int], media: MediaLibrary) -> None:
+    """Their timestamps begin anew with each."""
+    data, samples = parts(media, "flac", *lengths)
+    for start in (10, 12, lengths[0], sum(lengths) - 2):
+        audio = await aioaudio.load(data, start_seconds=start, stop_seconds=start + 0.5)
+        assert audio.waveform.equal(samples[:, start * 48_000 : start * 48_000 + 24_000].float())
+
+
+async def test_frames_run_through_one_file_and_not_through_joined_ones(media: MediaLibrary) -> None:
+    data, other = (media.make("flac", seconds=20.0, seed=seed).path.read_bytes() for seed in (0, 1))
+
+    def is_one(data: bytes) -> bool:
+        facts, window = known(data), Window(CountingBytes(data), memoryview(data)[:4096])
+        assert facts.frames_at is not None
+        assert facts.num_samples is not None
+        return run_through(window, facts.frames_at, facts.num_samples, facts.frame_samples)
+
+    assert is_one(data)
+    assert is_one(data + ID3V1)
+    for joined in (data + data, data + other, data + data + data, data + other[: len(other) // 2], data[:-20_000]):
+        assert not is_one(joined)

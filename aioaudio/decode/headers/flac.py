@@ -58,6 +58,7 @@ def parse(file: OpenBytes, head: memoryview, start: int = 0) -> Facts | None:
         bits_per_sample=num_bits,
         num_samples=None if is_cut_out else packed & (1 << 36) - 1 or None,
         frame_samples=max_blocksize,
+        frames_at=frames,
         preroll_seconds=None if is_cut_out else 0.0,
         md5=md5 if any(md5) and not is_cut_out else None,
     )

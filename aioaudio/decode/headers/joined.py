@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers import flac, wavpack
+from aioaudio.decode.headers.flac_frames import run_through
 from aioaudio.decode.headers.tags import audio_stop, skip_filler
 from aioaudio.decode.headers.window import Window, skip_id3v2
 from aioaudio.encoded import OpenBytes
@@ -20,8 +21,8 @@ __all__ = ["JOINABLE", "with_parts"]
 #: Containers that are looked through.
 JOINABLE = frozenset({"flac", "wv"})
 
-# A larger file is taken for what its first header says.
-_MAX_BYTES = 1 << 24
+# A larger WavPack file is taken for what its first header says.
+_MAX_WALK_BYTES = 1 << 28
 _BLOCK_BYTES = 1 << 17
 _MAX_PARTS = 4096
 
@@ -32,11 +33,12 @@ _STREAMINFO_HEADERS = (b"\0\0\0\x22", b"\x80\0\0\x22")
 
 def with_parts(file: OpenBytes, facts: Facts) -> Facts:
     """`facts`, which are those of the first header, as those of the whole of a FLAC or WavPack file."""
-    if file.size > _MAX_BYTES:
-        return facts
-    window = Window(file, file.read(_HEAD_BYTES, 0))
     is_flac = facts.container == "flac"
-    starts = [*(_flac_starts if is_flac else _wavpack_starts)(window)]
+    window = Window(file, file.read(_HEAD_BYTES, 0))
+    if is_flac:
+        starts = [skip_id3v2(window, 0)] if _is_one(window, facts) else [*_flac_starts(window)]
+    else:
+        starts = [*_wavpack_starts(window)] if file.size <= _MAX_WALK_BYTES else []
     stop = audio_stop(window, starts[-1]) if starts else window.size
     if len(starts) < 2:
         return facts if stop == window.size else replace(facts, pieces=((0, stop),))
@@ -55,6 +57,11 @@ def with_parts(file: OpenBytes, facts: Facts) -> Facts:
         preroll_seconds=None,
         md5=None,
     )
+
+
+def _is_one(window: Window, facts: Facts) -> bool:
+    at, num_samples = facts.frames_at, facts.num_samples
+    return at is not None and num_samples is not None and run_through(window, at, num_samples, facts.frame_samples)
 
 
 def _flac_starts(window: Window) -> Iterator[int]:
