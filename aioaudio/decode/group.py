@@ -36,7 +36,8 @@ from aioaudio.options import LoadOptions
 __all__ = ["count_samples", "decode_group"]
 
 # The graph fails on these from their first frame on: their decoders settle the sample format later than amovie asks.
-_FRAMES_ONLY = {"mp1", "mp1float", "mp2", "mp2float", "tta", "speex", "libspeex", "tak"}
+# Of headerless GSM, the demuxer reports a frame that is cut off by an error, which amovie takes for the end.
+_FRAMES_ONLY = {"mp1", "mp1float", "mp2", "mp2float", "tta", "speex", "libspeex", "tak", "gsm"}
 
 # What can be checked, and how: FLAC by its MD5 and frame checksums, Ogg by page, WavPack by block.
 _CHECKED_CODECS = {"flac", "wavpack"}

@@ -184,6 +184,15 @@ async def test_a_pad_byte_behind_gsm_is_nothing_to_speak_of() -> None:
     assert (await aioaudio.load(data)).damage == ()
 
 
+async def test_headerless_gsm_cut_inside_a_frame_is_damaged() -> None:
+    data = by_libsndfile("RAW", "GSM610")
+    assert (await aioaudio.load(data, format="gsm")).num_samples == 100 * 160
+    assert (await aioaudio.load(data[:-33], format="gsm")).num_samples == 99 * 160
+    with pytest.raises(aioaudio.DamagedAudioError) as caught:
+        await aioaudio.load(data[:-20], format="gsm")
+    assert [damage.kind for damage in caught.value.damage] == ["truncated"]
+
+
 async def test_what_ffmpeg_takes_for_another_codec_is_refused() -> None:
     for subtype in ("NMS_ADPCM_16", "NMS_ADPCM_24", "NMS_ADPCM_32"):
         with pytest.raises(aioaudio.UnsupportedAudioError, match="NMS ADPCM"):
