@@ -42,6 +42,18 @@ async def test_joined_files_are_one(kind: str, lengths: tuple[float, ...], media
 
 
 @pytest.mark.parametrize("kind", KINDS)
+async def test_the_channels_of_one_file_are_no_files(kind: str, media: MediaLibrary) -> None:
+    """WavPack has a block for each pair of them."""
+    made = media.make(kind, channels=6, seconds=1.5)
+    for options in ({}, {"verify": True}, {"start_seconds": 0.5, "stop_seconds": 9.0}):
+        audio = await aioaudio.load(made.path, **options)
+        assert audio.waveform.equal(made.samples[:, round(audio.start_seconds * 48_000) :].float())
+    twice = await aioaudio.load(made.path.read_bytes() * 2, start_seconds=1.0, stop_seconds=2.0)
+    assert twice.waveform.equal(torch.cat([made.samples[:, 48_000:], made.samples[:, :24_000]], dim=1).float())
+    assert (await aioaudio.info(made.path.read_bytes() * 2, exact=True)).num_samples == 2 * made.num_samples
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_range_of_joined_files_is_that_of_the_whole(kind: str, media: MediaLibrary) -> None:
     data, samples = parts(media, kind, 2.0, 1.0, 2.0)
     for start, stop in ((0.0, 1.0), (1.5, 2.5), (2.25, 2.75), (2.5, 4.0), (4.5, 9.0), (4.999, None), (5.0, 6.0)):

@@ -90,7 +90,7 @@ def _wavpack_starts(window: Window) -> Iterator[int]:
                 return
             offset = after
             continue
-        if block.start == 0 and block.num_samples:
+        if block.is_first and block.start == 0 and block.num_samples:
             num_parts += 1
             yield offset
         offset = block.stop
