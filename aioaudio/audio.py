@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
@@ -95,6 +97,33 @@ class Track:
     is_default: bool = False
 
 
+class Tags(Mapping[str, str]):
+    """Text tags by their names: a mapping that does not change, so it can be hashed. Equal to a dict of the same."""
+
+    __slots__ = ("_tags",)
+
+    def __init__(self, tags: Mapping[str, str]) -> None:
+        self._tags = dict(tags)
+
+    def __getitem__(self, name: str) -> str:
+        return self._tags[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tags)
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._tags.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tags, (self._tags,)
+
+    def __repr__(self) -> str:
+        return repr(self._tags)
+
+
 @dataclass(frozen=True, slots=True)
 class AudioInfo:
     """What is known of a source without decoding it all.
@@ -103,7 +132,8 @@ class AudioInfo:
     `bits_per_sample` is the width of the encoded samples, None for lossy codecs; `sample_rate` is in Hz; `bit_rate` in
     bits per second. `duration_seconds` and `num_samples` are the best that is known, None where nothing is, and
     `duration_from` says where they come from: "header" (stored in the file), "estimate" (from size and bit rate) or
-    "count" (`exact=True`, or known to the sample). `tags` are text tags, keys in lower case.
+    "count" (`exact=True`, or known to the sample). `tags` are text tags, keys in lower case; they do not
+    change, and an info can be hashed.
     `tracks` are all the audio tracks; the fields above are those of the track that was asked for.
     """
 
@@ -120,6 +150,9 @@ class AudioInfo:
     duration_from: Literal["header", "estimate", "count"] | None
     tags: Mapping[str, str] = field(default_factory=dict)
     tracks: tuple[Track, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tags", Tags(self.tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +231,14 @@ class Batch:
             shape, dtype = str(tuple(self.waveforms.shape)), self.waveforms.dtype
         extra = f", failures={len(self.failures)}" if self.failures else ""
         return f"Batch({shape} {str(dtype).removeprefix('torch.')}, {self.sample_rate} Hz{extra})"
+
+
+def as_int(name: str, value: object, kind: str = "an integer") -> int:
+    """`value` as a plain int, NumPy's integers included. Raises TypeError for what is none; bool is none."""
+    if not isinstance(value, bool):
+        with contextlib.suppress(TypeError):
+            return operator.index(value)  # type: ignore[arg-type]
+    raise TypeError(f"{name} must be {kind}, not {value!r}")
 
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> None:

@@ -13,7 +13,8 @@ from aioaudio import decode as _decode
 from aioaudio.audio import Audio, AudioInfo
 from aioaudio.decode import Narrow, Parts
 from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
-from aioaudio.fetch import ReadWorkers, fetch, is_cached, resolve, warm_up
+from aioaudio.errors import ClosedError
+from aioaudio.fetch import ReadWorkers, Resolved, fetch, is_cached, resolve, warm_up
 from aioaudio.options import LoadOptions
 from aioaudio.workers import Stop, Workers
 
@@ -219,6 +220,13 @@ def _admission(options: LoadOptions, *, is_range: bool = False) -> Callable[[Ope
 async def _on_bytes(source: Any, work: _Work[T]) -> T:
     """`work` on the bytes of `source`, which are fetched first unless they are at hand."""
     resolved = resolve(source)
+    try:
+        return await _on_resolved(resolved, work)
+    except ClosedError as error:
+        raise ClosedError(error.message, source=resolved.name) from error
+
+
+async def _on_resolved(resolved: Resolved, work: _Work[T]) -> T:
     if isinstance(resolved, Encoded):
         return await _on_encoded(resolved, work)
     if isinstance(resolved, LocalFile):
@@ -236,7 +244,7 @@ def _on_encoded(encoded: Encoded, work: _Work[T]) -> Coroutine[Any, Any, T]:
     return work.submit(encoded, admitted=True, alone=encoded.num_bytes > _ALONE_BYTES)
 
 
-async def _on_fetched(resolved: Any, work: _Work[T]) -> T:
+async def _on_fetched(resolved: Resolved, work: _Work[T]) -> T:
     readers = work.readers
     async with readers.slot():
         max_bytes = work.options.max_bytes

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from aioaudio.audio import check_number, check_range
+from aioaudio.audio import as_int, check_number, check_range
 
 __all__ = ["CONTAINERS", "DTYPES", "SAMPLE_FORMATS", "LoadOptions", "RawPCM", "as_channels", "check_timeout"]
 
@@ -54,8 +54,8 @@ class RawPCM:
     def __post_init__(self) -> None:
         if self.sample_format not in SAMPLE_FORMATS:
             raise ValueError(f"sample_format must be one of {', '.join(SAMPLE_FORMATS)}, not {self.sample_format!r}")
-        _check_int("sample_rate", self.sample_rate, _MAX_RATE)
-        _check_int("num_channels", self.num_channels, _MAX_CHANNELS)
+        _take_int(self, "sample_rate", _MAX_RATE)
+        _take_int(self, "num_channels", _MAX_CHANNELS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +79,14 @@ class LoadOptions:
     def __post_init__(self) -> None:
         check_range(self.start_seconds, self.stop_seconds)
         if self.sample_rate is not None:
-            _check_int("sample_rate", self.sample_rate, _MAX_RATE)
+            _take_int(self, "sample_rate", _MAX_RATE)
         if self.num_channels is not None:
-            _check_int("num_channels", self.num_channels, _MAX_CHANNELS)
+            _take_int(self, "num_channels", _MAX_CHANNELS)
         self._check_channels()
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(map(str, DTYPES))}, not {self.dtype!r}")
-        if self.track is not None and (isinstance(self.track, bool) or not isinstance(self.track, int | str)):
-            raise TypeError(f"track must be an index or a language, not {self.track!r}")
+        if self.track is not None and not isinstance(self.track, str) and type(self.track) is not int:
+            object.__setattr__(self, "track", as_int("track", self.track, "an index or a language"))
         if self.format is not None and not isinstance(self.format, str | RawPCM):
             raise TypeError(f"format must be the name of an FFmpeg demuxer or a RawPCM, not {self.format!r}")
         if isinstance(self.format, str) and self.format not in CONTAINERS:
@@ -98,7 +98,7 @@ class LoadOptions:
         if self.max_seconds is not None and not (math.isfinite(self.max_seconds) and self.max_seconds > 0):
             raise ValueError(f"max_seconds must be finite and positive, not {self.max_seconds!r}")
         if self.max_bytes is not None:
-            _check_int("max_bytes", self.max_bytes, None)
+            _take_int(self, "max_bytes", None)
         self._check_out()
 
     def _check_channels(self) -> None:
@@ -108,7 +108,8 @@ class LoadOptions:
             raise ValueError("num_channels mixes and channels picks: give one of them")
         if not isinstance(self.channels, tuple) or not self.channels:
             raise TypeError(f"channels must be a sequence of at least one channel index, not {self.channels!r}")
-        if not all(isinstance(c, int) and not isinstance(c, bool) and 0 <= c < _MAX_CHANNELS for c in self.channels):
+        object.__setattr__(self, "channels", tuple(as_int("channels", c, "channel indices") for c in self.channels))
+        if not all(0 <= c < _MAX_CHANNELS for c in self.channels):
             raise ValueError(f"channels must be indices from 0 to {_MAX_CHANNELS - 1}, not {list(self.channels)!r}")
 
     def _check_out(self) -> None:
@@ -128,8 +129,21 @@ class LoadOptions:
         expected = self.num_channels if self.channels is None else len(self.channels)
         if expected is not None and out.shape[0] != expected:
             raise ValueError(f"out has {out.shape[0]} channels, but {expected} are asked for")
-        if any(size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)):
-            raise ValueError("out must not be expanded: several of its elements share one place in memory")
+        if out.is_inference():
+            raise ValueError("out must not be an inference tensor: other threads may not write into it")
+        if _overlaps(out):
+            raise ValueError("out must not overlap itself: several of its elements share one place in memory")
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Whether two elements of a tensor of two dimensions lie at one place."""
+    (rows, columns), (row_stride, column_stride) = tensor.shape, tensor.stride()
+    if tensor.numel() < 2:
+        return False
+    if row_stride == 0 or column_stride == 0:
+        return (row_stride == 0 and rows > 1) or (column_stride == 0 and columns > 1)
+    divisor = math.gcd(row_stride, column_stride)
+    return column_stride // divisor < rows and row_stride // divisor < columns
 
 
 def as_channels(channels: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -150,9 +164,12 @@ def check_timeout(timeout: float | None) -> None:
         raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
 
 
-def _check_int(name: str, value: int, maximum: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
+def _take_int(options: object, name: str, maximum: int | None) -> None:
+    """Check an integer of frozen options, and put a plain one in the place of NumPy's and the like."""
+    given = getattr(options, name)
+    if type(given) is not int:
+        object.__setattr__(options, name, as_int(name, given))
+    value = getattr(options, name)
     if value < 1 or (maximum is not None and value > maximum):
         upto = "" if maximum is None else f" and at most {maximum}"
         raise ValueError(f"{name} must be at least 1{upto}, not {value}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from aioaudio.audio import Damage
 from aioaudio.decode.facts import Facts
@@ -15,12 +16,13 @@ _MAX_LISTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A packet that FFmpeg complained of: the samples decoded before it and with it, and how it begins."""
+    """A packet that FFmpeg complained of: the samples decoded before it and with it, how it begins, and its size."""
 
     before: int
     after: int
     message: str
     head: bytes = b""
+    num_bytes: int = 0
 
 
 def is_loss(damage: Damage) -> bool:
@@ -42,9 +44,13 @@ def assess(failures: list[Failure], facts: Facts, num_samples: int, *, whole: bo
     """What `failures` mean once `num_samples` have been decoded; `whole` if that was up to the end of the file."""
     promised = facts.num_samples
     complete = promised is not None and num_samples >= promised
-    damage = [*facts.damage]
+    damage = [*_placed(facts.damage, num_samples / facts.sample_rate, whole=whole, complete=complete)]
+    is_cut = any(item.kind == "truncated" and item.at_seconds is None for item in facts.damage)
     for failure in failures:
         at_end = whole and failure.after == num_samples
+        is_pad = at_end and failure.before == num_samples and failure.num_bytes == 1
+        if is_pad or (at_end and is_cut):  # behind an odd number of bytes; or it is the packet that is cut
+            continue
         damage.append(
             _judge(failure, facts, complete=complete and at_end, last=at_end and failure.before == num_samples)
         )
@@ -55,6 +61,16 @@ def assess(failures: list[Failure], facts: Facts, num_samples: int, *, whole: bo
         at_seconds = num_samples / facts.sample_rate
         damage.append(Damage(at_seconds, "truncated", f"holds {num_samples} of the {promised} samples it promises"))
     return _merged(damage)
+
+
+def _placed(damage: tuple[Damage, ...], end_seconds: float, *, whole: bool, complete: bool) -> Iterator[Damage]:
+    """`damage`, where a cut at a place that the header cannot tell is at the end of what decodes; none at all where
+    decoding came to its end before, or all that is promised is there."""
+    for item in damage:
+        if item.kind != "truncated" or item.at_seconds is not None:
+            yield item
+        elif whole and not complete:
+            yield replace(item, at_seconds=end_seconds)
 
 
 def _judge(failure: Failure, facts: Facts, *, complete: bool, last: bool) -> Damage:
@@ -68,10 +84,8 @@ def _judge(failure: Failure, facts: Facts, *, complete: bool, last: bool) -> Dam
         return Damage(end_seconds, "junk", f"bytes after the end that are no audio ({failure.message})")
     if failure.before <= facts.frame_samples and "invalid new backstep" in failure.message:
         return Damage(at_seconds, "junk", "cut from a stream: its first frame leans on bytes that are not here")
-    if last and "Packet is too small" in failure.message:  # the pad byte behind an odd number of bytes
-        return Damage(at_seconds, "junk", f"bytes after the end that are no audio ({failure.message})")
-    if last and facts.container != "flac":
-        return Damage(at_seconds, "truncated", f"the last frame is cut off ({failure.message})")
+    if last and facts.container != "flac" and "patches welcome" not in failure.message:  # what FFmpeg lacks is not cut
+        return Damage(at_seconds, "truncated", f"the last packet does not decode ({failure.message})")
     return Damage(at_seconds, "undecodable", failure.message)
 
 

@@ -36,7 +36,9 @@ class Facts:
     where it promises none; `leading_samples` is how many the decoder gives before the first of these, and `slack`
     how many it may give behind the last, without the promise being wrong: both are dropped. Where it is
     `untrimmed`, that holds with FFmpeg's own trimming turned off, since it would cut the wrong place.
-    `frame_samples` is the length of the longest codec frame. `preroll_seconds` is how far before a position
+    `seconds` is the length where it is known, but not in samples: links of a chain may have rates of their own.
+    `frame_samples` is the length of the longest codec frame; `frames_at` is where those of a
+    FLAC begin in the file. `preroll_seconds` is how far before a position
     decoding must begin to be right there, None where seeking is not exact. `pcm` is set for plain PCM. `pieces` are
     byte ranges `[start, stop)` that must be decoded each for itself and joined, None for the file as it stands.
     `demuxer_options` are what FFmpeg's demuxer must be told. `damage` is what the header alone proves. `md5` is the
@@ -50,10 +52,12 @@ class Facts:
     channel_layout: str | None = None
     bits_per_sample: int | None = None
     num_samples: int | None = None
+    seconds: float | None = None
     leading_samples: int = 0
     slack: int = 0
     untrimmed: bool = False
     frame_samples: int = 1
+    frames_at: int | None = None
     preroll_seconds: float | None = None
     pcm: Pcm | None = None
     pieces: tuple[tuple[int, int], ...] | None = None

@@ -142,7 +142,8 @@ class _Loop:
         said = about_audio(messages, *names)
         messages.clear()
         if error_text is not None or said:
-            self.failures.append(Failure(before, self.num_samples, said[0] if said else str(error_text), head))
+            message = said[0] if said else str(error_text)
+            self.failures.append(Failure(before, self.num_samples, message, head, packet.size))
         self._check()
 
     def _check(self) -> None:

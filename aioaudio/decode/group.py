@@ -36,7 +36,8 @@ from aioaudio.options import LoadOptions
 __all__ = ["count_samples", "decode_group"]
 
 # The graph fails on these from their first frame on: their decoders settle the sample format later than amovie asks.
-_FRAMES_ONLY = {"mp1", "mp1float", "mp2", "mp2float", "tta", "speex", "libspeex", "tak"}
+# Of headerless GSM, the demuxer reports a frame that is cut off by an error, which amovie takes for the end.
+_FRAMES_ONLY = {"mp1", "mp1float", "mp2", "mp2float", "tta", "speex", "libspeex", "tak", "gsm"}
 
 # What can be checked, and how: FLAC by its MD5 and frame checksums, Ogg by page, WavPack by block.
 _CHECKED_CODECS = {"flac", "wavpack"}
@@ -114,7 +115,10 @@ def _is_empty(task: Task) -> bool:
 
 
 def _decode_alone(task: Task) -> Audio | Parts:
-    """By the engine that serves what the graph does not."""
+    """By the engine that serves what the graph does not; a file that was only looked at is looked through first."""
+    if not task.is_thorough:
+        with contextlib.ExitStack() as files:
+            return _decode_alone(prepare(task.job, task.stop, files, thorough=True))
     return outcome_of(task, _decode_generally(task))
 
 
@@ -233,7 +237,7 @@ def count_samples(job: DecodeJob, stop: StopFlag) -> int:
     Damage counts as `on_damage="conceal"` does.
     """
     with contextlib.ExitStack() as files:
-        task = prepare(job, stop, files)
+        task = prepare(job, stop, files, thorough=True)
         if task.facts.pcm is not None:
             assert task.facts.num_samples is not None
             pcm_bytes = task.file.size - task.facts.pcm.offset

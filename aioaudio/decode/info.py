@@ -14,6 +14,7 @@ from av.container import InputContainer
 from aioaudio.audio import AudioInfo, Track
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.group import count_samples
+from aioaudio.decode.headers import JOINABLE, with_parts
 from aioaudio.decode.job import DecodeJob, StopFlag
 from aioaudio.decode.prepare import read_facts_of
 from aioaudio.decode.probe import probe_options, select_track, track_of
@@ -38,6 +39,19 @@ _NO_DURATION = {
     "latm",
     "mp2",
     "truehd",
+}
+
+# Containers whose duration is the time at which they end, counted from zero or from their first packet of any kind:
+# sound may begin later.
+_FROM_ZERO, _FROM_FIRST = {"matroska,webm", "asf"}, {"flv", "live_flv"}
+
+# FFmpeg's names for what its decoders yield, by the name of the encoded samples.
+_DECODED_FORMATS = {
+    **dict.fromkeys(("u8", "s8"), "u8"),
+    **dict.fromkeys(("s16", "alaw", "mulaw"), "s16"),
+    **dict.fromkeys(("s24", "s32"), "s32"),
+    "f32": "flt",
+    "f64": "dbl",
 }
 
 DurationFrom = Literal["header", "estimate", "count"]
@@ -81,6 +95,8 @@ def _read_info(job: DecodeJob) -> AudioInfo:
         if job.admit is not None:
             job.admit(file)
         facts, _, demuxer = read_facts_of(job, file)
+        if facts.container in JOINABLE:
+            facts = with_parts(file, facts)
         if facts.pcm is not None and facts.pcm.offset == 0 and facts.container == facts.pcm.sample_format:
             return _from_facts(facts)  # RawPCM: there is no header to ask
         with captured_log() as messages:
@@ -100,7 +116,7 @@ def _from_facts(facts: Facts) -> AudioInfo:
     track = Track(
         index=0,
         codec=facts.codec,
-        sample_format=facts.pcm.sample_format,
+        sample_format=_DECODED_FORMATS[facts.pcm.sample_format.removesuffix("le").removesuffix("be")],
         bits_per_sample=facts.bits_per_sample,
         sample_rate=facts.sample_rate,
         num_channels=facts.num_channels,
@@ -131,12 +147,19 @@ def _duration(container: InputContainer, stream: AudioStream, facts: Facts) -> t
     """The length in seconds by our facts, or by what the container says."""
     if facts.num_samples is not None:
         return facts.num_samples / facts.sample_rate, "header"
+    if facts.seconds is not None:
+        return facts.seconds, "header"
+    start = float(seconds(stream.start_time, stream.time_base)) if stream.start_time and stream.time_base else 0.0
     if stream.duration and stream.time_base:
         length = float(seconds(stream.duration, stream.time_base))
     elif container.duration:
         length = container.duration / 1e6
     else:
         return None, None
+    if container.format.name in _FROM_FIRST:
+        start -= (container.start_time or 0) / 1e6
+    if container.format.name in _FROM_ZERO | _FROM_FIRST and 0 < start < length:
+        length -= start
     return length, "estimate" if container.format.name in _NO_DURATION else "header"
 
 

@@ -25,7 +25,6 @@ _EXACT = {
     "tta": 0,
     "ape": 0,
     "tak": 0,
-    "sox": 0,
     "flac": 0,
 }
 
@@ -105,8 +104,10 @@ def facts_of(container: InputContainer, stream: AudioStream) -> Facts:
     exact = _EXACT.get(container_name.split(",")[0])  # FFmpeg's first name for it; the others are its kin's
     num_samples = None
     if exact is not None and stream.duration is not None and stream.time_base is not None and rate:
-        # iTunes counts the priming in the duration and starts the track behind it.
-        length = seconds(stream.duration - max(0, stream.start_time or 0), stream.time_base) * rate
+        length = seconds(stream.duration, stream.time_base) * rate
+        start = seconds(stream.start_time or 0, stream.time_base) * rate
+        if 0 < start <= exact:  # iTunes counts the priming in the duration and starts the track behind it
+            length -= start
         if length > 0:
             num_samples = round(length)
     return Facts(

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from aioaudio.encoded import nowait
 from aioaudio.encoded.access import OpenDescriptor
 from aioaudio.encoded.descriptor import Descriptor
-from aioaudio.encoded.faults import source_error
+from aioaudio.encoded.faults import reading, source_error
 from aioaudio.errors import FetchError, SourceNotFound
 
 __all__ = ["LocalFile", "NotRegularFile", "OpenLocalFile"]
 
 
 class NotRegularFile(FetchError):
-    """A path names a FIFO or a device, which cannot be read at a position: its bytes must be fetched first."""
+    """A path names a FIFO, a device or the like, which is not read at a position: its bytes must be fetched first."""
 
 
 # FFmpeg knows these by the ending of the name alone: they have no header.
@@ -62,9 +62,17 @@ class LocalFile:
         """Open for one decode. Raises SourceError, NotRegularFile among them."""
         descriptor, size = self._open_descriptor()
         try:
+            if size == 0:
+                self._check_empty(descriptor)
             yield OpenLocalFile(descriptor, size, self.path, self.name)
         finally:
             descriptor.close()
+
+    def _check_empty(self, descriptor: Descriptor) -> None:
+        """Raise NotRegularFile for what a kernel makes up as it is read, as in /proc: it only says that it is empty."""
+        with reading(self.name):
+            if os.pread(descriptor.fd, 1, 0):
+                raise NotRegularFile("has no size before it is read", source=self.name)
 
     def _open_descriptor(self) -> tuple[Descriptor, int]:
         opened = nowait.open_regular(self.path)

@@ -146,6 +146,8 @@ def _in_memory(view: memoryview) -> Encoded | Memory:
 def _check_file(source: Any) -> None:
     if isinstance(source, io.TextIOBase):
         raise TypeError(f"{_file_name(source)} is open as text: open it in binary mode ('rb')")
+    if getattr(source, "closed", False) is True:
+        raise ValueError(f"{_file_name(source)} is closed")
     if isinstance(source, io.IOBase) and not source.readable():
         raise ValueError(f"{_file_name(source)} is not open for reading")
 

@@ -7,12 +7,13 @@ cover pictures and video when it looks at a file, which takes time, and any amou
 
 from __future__ import annotations
 
-from aioaudio.ffmpeg.faults import translate
+from aioaudio.ffmpeg.faults import NO_CONTAINER, translate
 from aioaudio.ffmpeg.log import LogMessage, captured_log
 from aioaudio.ffmpeg.open import open_graph, open_input, seconds
 from aioaudio.ffmpeg.text import filename_option, format_option, quote
 
 __all__ = [
+    "NO_CONTAINER",
     "LogMessage",
     "captured_log",
     "filename_option",

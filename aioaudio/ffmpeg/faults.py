@@ -11,7 +11,10 @@ from aioaudio.encoded import source_error
 from aioaudio.errors import AudioError, CorruptAudioError, UnsupportedAudioError
 from aioaudio.ffmpeg.log import LogMessage
 
-__all__ = ["translate"]
+__all__ = ["NO_CONTAINER", "translate"]
+
+#: The message about formats that are not on the list: pictures, playlists, scripts.
+NO_CONTAINER = "not an audio container"
 
 _UNSUPPORTED = (
     av.error.LookupError, av.error.PatchWelcomeError, av.error.ExperimentalError, av.error.NotImplementedError,
@@ -23,7 +26,7 @@ def translate(error: av.error.FFmpegError, name: str, messages: list[LogMessage]
     # That no picture is decoded is meant to be so.
     said = [text.strip() for _, _, text in messages or () if not text.startswith("Codec (")]
     if any("not on whitelist" in text for text in said):
-        return UnsupportedAudioError("not an audio container (playlists and scripts are refused)", source=name)
+        return UnsupportedAudioError(NO_CONTAINER, source=name)
     if isinstance(error, av.error.MemoryError):
         return CorruptAudioError("its header asks for more memory than there is", source=name)
     if isinstance(error, _UNSUPPORTED):

@@ -1,7 +1,8 @@
 """What the headers in a file say: facts, read without FFmpeg in some tens of microseconds.
 
 Each parser's `parse` gives Facts, or None for a file that is left to FFmpeg's own probe. They raise SourceError where
-reading fails and CorruptAudioError for a header that leaves nothing to decode. They read little of a file, whatever
+reading fails, CorruptAudioError for a header that leaves nothing to decode, and UnsupportedAudioError for a codec that
+FFmpeg would mistake for another. They read little of a file, whatever
 its lengths claim; but in MP3 and Ogg, where nothing else shows that a part is missing, they go from frame to frame and
 from page to page, which takes about a hundredth of the time of decoding.
 """
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers import flac, mp3, ogg, pcm, wavpack
+from aioaudio.decode.headers.extent import missing
+from aioaudio.decode.headers.joined import JOINABLE, with_parts
 from aioaudio.decode.headers.window import Window, skip_id3v2
 from aioaudio.encoded import OpenBytes
 
-__all__ = ["read_facts"]
+__all__ = ["JOINABLE", "missing", "read_facts", "with_parts"]
 
 
 def read_facts(file: OpenBytes, head: memoryview) -> Facts | None:

@@ -8,9 +8,10 @@ from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers.chunks import Chunk, Encoding, chunks, pcm_facts
 from aioaudio.decode.headers.window import Window
 
-__all__ = ["parse_aiff", "parse_au"]
+__all__ = ["AIFF_CHUNKS", "parse_aiff", "parse_au"]
 
-_KNOWN = frozenset(b"COMM,SSND,FVER,MARK,INST,MIDI,AESD,APPL,COMT,NAME,AUTH,(c) ,ANNO,ID3 ,CHAN,PEAK".split(b","))
+#: Names of chunks that are in use.
+AIFF_CHUNKS = frozenset(b"COMM,SSND,FVER,MARK,INST,MIDI,AESD,APPL,COMT,NAME,AUTH,(c) ,ANNO,ID3 ,CHAN,PEAK".split(b","))
 
 # Integers whose width COMM gives, by bytes per sample; they fill the high bits where fewer are in use.
 _INTEGERS = {1: "s8", 2: "s16be", 3: "s24be", 4: "s32be"}
@@ -47,7 +48,7 @@ def parse_aiff(window: Window, form: bytes) -> Facts | None:
     """The facts of a file that begins with "FORM", a size and `form`: "AIFF" or "AIFC"."""
     encoding: Encoding | None = None
     sound: Chunk | None = None
-    for chunk in chunks(window, ">", _KNOWN):
+    for chunk in chunks(window, ">", AIFF_CHUNKS):
         if chunk.id == b"COMM" and encoding is None:
             encoding = _encoding(window.read(min(chunk.size, 22), chunk.offset), form)
             if encoding is None:

@@ -11,7 +11,7 @@ from aioaudio.decode.facts import Facts, Pcm
 from aioaudio.decode.headers.window import Window
 from aioaudio.errors import CorruptAudioError
 
-__all__ = ["MAX_CHUNKS", "Chunk", "Encoding", "chunks", "pcm_facts"]
+__all__ = ["MAX_CHUNKS", "Chunk", "Encoding", "chunks", "pcm_facts", "was_never_filled_in"]
 
 # More than any recorder writes; bounds the reads that a file of nothing but empty chunks can cause.
 MAX_CHUNKS = 10_000
@@ -77,7 +77,7 @@ def pcm_facts(container: str, encoding: Encoding, *, offset: int, promised: int,
         return None
     if channel_layout is None and num_channels <= 2:
         channel_layout = ("mono", "stereo")[num_channels - 1]
-    if _was_never_filled_in(promised, present):
+    if was_never_filled_in(promised, present):
         promised = present
     pcm = Pcm(sample_format, offset, num_bits)
     frame_bytes = pcm.bytes_per_sample * num_channels
@@ -101,7 +101,7 @@ def pcm_facts(container: str, encoding: Encoding, *, offset: int, promised: int,
     )
 
 
-def _was_never_filled_in(promised: int, present: int) -> bool:
+def was_never_filled_in(promised: int, present: int) -> bool:
     """Whether a size is what a writer puts down that cannot come back to correct it (a pipe), or did not live to."""
     if promised in (0, 2**32 - 1):
         return True

@@ -43,9 +43,12 @@ def parse(file: OpenBytes, head: memoryview, start: int = 0) -> Facts | None:
     sample_rate, num_channels, num_bits = packed >> 44, (packed >> 41 & 7) + 1, (packed >> 36 & 31) + 1
     if int.from_bytes(header[5:8], "big") != _STREAMINFO_BYTES or max_blocksize < _MIN_BLOCKSIZE or not sample_rate:
         return None
-    layout = _layout(window, start + len(header), num_channels, is_last=header[4] >= 0x80)
-    if layout is None:
+    comments, frames = _metadata(window, start + len(header), is_last=header[4] >= 0x80)
+    layout = None if frames is None else _layout(comments, num_channels)
+    if frames is None or layout is None:
         return None
+    # Cut from another file without being encoded again, it has that one's header: its length, and its MD5.
+    is_cut_out = _begins_later(bytes(window.read(5, frames)))
     return Facts(
         container="flac",
         codec="flac",
@@ -53,35 +56,46 @@ def parse(file: OpenBytes, head: memoryview, start: int = 0) -> Facts | None:
         num_channels=num_channels,
         channel_layout=layout,
         bits_per_sample=num_bits,
-        num_samples=packed & (1 << 36) - 1 or None,
+        num_samples=None if is_cut_out else packed & (1 << 36) - 1 or None,
         frame_samples=max_blocksize,
-        preroll_seconds=0.0,
-        md5=md5 if any(md5) else None,
+        frames_at=frames,
+        preroll_seconds=None if is_cut_out else 0.0,
+        md5=md5 if any(md5) and not is_cut_out else None,
     )
 
 
-def _layout(window: Window, offset: int, num_channels: int, *, is_last: bool) -> str | None:
-    """The layout that the format assigns, or a comment in the metadata blocks from `offset` on.
+def _begins_later(frame: bytes) -> bool:
+    """Whether the first frame, which begins so, says that it is not the first of its stream."""
+    return len(frame) == 5 and frame[0] == 0xFF and frame[1] & 0xFE == 0xF8 and frame[4] != 0
 
-    None for an unusual one, and for blocks that are not sound. `is_last` says that there are no more blocks.
+
+def _metadata(window: Window, offset: int, *, is_last: bool) -> tuple[bytes | None, int | None]:
+    """The comments in the metadata blocks from `offset` on, None where there are none, and where the frames begin.
+
+    That is None for blocks that are not sound. `is_last` says that there are no more blocks.
     """
+    comments: bytes | None = None
     for _ in range(_MAX_BLOCKS):
         if is_last:
-            return _LAYOUTS[num_channels - 1]
+            return comments, offset
         header = int.from_bytes(window.read(4, offset), "big")
         is_last, block_type, num_bytes = header >> 31 == 1, header >> 24 & 0x7F, header & 0xFFFFFF
         offset += 4
         if block_type == _INVALID_TYPE or offset + num_bytes > window.size:
-            return None
-        if block_type == _COMMENT_TYPE:
-            if num_bytes > _MAX_COMMENT_BYTES:
-                break
-            mask = _channel_mask(bytes(window.read(num_bytes, offset)))
-            if mask is not None:
-                return _LAYOUTS_BY_MASK.get((num_channels, mask))
+            return comments, None
+        if block_type == _COMMENT_TYPE and comments is None:
+            comments = bytes(window.read(min(num_bytes, _MAX_COMMENT_BYTES + 1), offset))
         offset += num_bytes
-    # A comment may yet follow, but of one or two channels it could hardly say anything else.
-    return _LAYOUTS[num_channels - 1] if num_channels <= 2 else None
+    return comments, offset
+
+
+def _layout(comments: bytes | None, num_channels: int) -> str | None:
+    """The layout that the format assigns, or a comment; None for an unusual one."""
+    if comments is not None and len(comments) > _MAX_COMMENT_BYTES:
+        # Of one or two channels, what it may say could hardly be anything else.
+        return _LAYOUTS[num_channels - 1] if num_channels <= 2 else None
+    mask = None if comments is None else _channel_mask(comments)
+    return _LAYOUTS[num_channels - 1] if mask is None else _LAYOUTS_BY_MASK.get((num_channels, mask))
 
 
 def _channel_mask(comments: bytes) -> int | None:

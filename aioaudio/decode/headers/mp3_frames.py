@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from aioaudio.decode.headers.window import Window
 
-__all__ = ["HEADER_BYTES", "Frame", "Search", "frame_at", "frame_sizes", "leans_back"]
+__all__ = ["HEADER_BYTES", "Frame", "Search", "frame_at", "frame_sizes", "is_free_format", "leans_back"]
 
 # kbit/s by (MPEG version 1, layer) and the four bits of the header; 0 there is free format, 15 is not allowed.
 _KBPS = {
@@ -58,6 +58,12 @@ def leans_back(window: Window, offset: int, frame: Frame) -> bool:
     at = HEADER_BYTES if head[1] & 1 else HEADER_BYTES + 2  # a checksum
     num_bits = 9 if frame.num_samples == 1152 else 8
     return frame.layer == 3 and int.from_bytes(head[at : at + 2], "big") >> 16 - num_bits > 0
+
+
+def is_free_format(head: memoryview) -> bool:
+    """Whether `head` begins a frame that does not tell its bit rate, and so its size."""
+    word = int.from_bytes(head[:HEADER_BYTES], "big")
+    return len(head) >= HEADER_BYTES and word >> 12 & 15 == 0 and _frame(word | 1 << 12) is not None
 
 
 @lru_cache(maxsize=64)

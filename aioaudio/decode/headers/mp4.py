@@ -18,6 +18,10 @@ __all__ = ["track_seconds"]
 # A file of many hours has an index of some megabytes.
 _MAX_INDEX_BYTES = 64 << 20
 _MAX_BOXES = 10_000
+_MAX_EDITS = 100
+
+# The beginning of an edit that shows nothing.
+_EMPTY = -1
 
 
 def track_seconds(file: OpenBytes) -> list[Fraction | None]:
@@ -111,12 +115,18 @@ def _media_length(times: memoryview) -> int:
 
 
 def _edit(track: memoryview) -> tuple[int, int] | None:
-    """Duration (in the movie's unit) and beginning (in the media's) of the only edit, None if that is not all."""
+    """Duration (in the movie's unit) and beginning (in the media's) of the only edit, None if that is not all.
+
+    Empty edits before it, which let a track begin late, do not count.
+    """
     edits = _box(track, b"edts", b"elst")
-    if edits is None:
+    if edits is None or len(edits) < 8:
         return None
-    form, size = (">Qq", 20) if len(edits) and edits[0] == 1 else (">Ii", 12)
-    if len(edits) < 8 + size or int.from_bytes(edits[4:8], "big") != 1:
+    form = struct.Struct(">Qqi" if edits[0] == 1 else ">Iii")
+    count = int.from_bytes(edits[4:8], "big")
+    if not 0 < count <= _MAX_EDITS or len(edits) < 8 + count * form.size:
         return None
-    duration, start = struct.unpack_from(form, edits, 8)
-    return (duration, start) if start >= 0 else None
+    parts = [form.unpack_from(edits, 8 + i * form.size)[:2] for i in range(count)]
+    while parts and parts[0][1] == _EMPTY:
+        del parts[0]
+    return parts[0] if len(parts) == 1 and parts[0][1] >= 0 else None

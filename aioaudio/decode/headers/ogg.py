@@ -84,6 +84,7 @@ def parse(file: OpenBytes, head: memoryview) -> Facts | None:
         channel_layout=stream.channel_layout,
         bits_per_sample=stream.bits_per_sample,
         num_samples=length.num_samples,
+        seconds=seconds if length.num_samples is None else None,
         leading_samples=length.leading,
         slack=length.slack,
         untrimmed=length.untrimmed,

@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.headers.chunks import MAX_CHUNKS, Chunk, Encoding, chunks, pcm_facts
 from aioaudio.decode.headers.window import Window
+from aioaudio.errors import UnsupportedAudioError
 
-__all__ = ["W64_MAGIC", "parse_riff", "parse_w64"]
+__all__ = ["RIFF_CHUNKS", "W64_MAGIC", "parse_riff", "parse_w64", "w64_chunks"]
 
 W64_MAGIC = bytes.fromhex("72696666 2E91CF11 A5D628DB 04C10000")
 _W64_TAIL = bytes.fromhex("F3ACD311 8CD100C0 4F8EDB8A")  # of the GUIDs of all chunks but the first
 
-_KNOWN = frozenset(
+#: Names of chunks that are in use.
+RIFF_CHUNKS = frozenset(
     b"fmt ,data,LIST,fact,bext,iXML,axml,aXML,JUNK,junk,PAD ,FLLR,id3 ,ID3 ,cue ,smpl,inst,PEAK,acid,cart,chna,ds64,"
     b"DISP,LGWV,MD5 ,_PMX,afsp,levl,minf,elm1,regn,umid,strc,plst,slnt,wavl".split(b",")
 )
 
 _PCM, _IEEE_FLOAT, _ALAW, _MULAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
+_NMS_ADPCM, _NMS_BLOCK_BYTES = 0x38, (42, 62, 82)
 _GUID_TAIL = bytes.fromhex("00001000 800000AA 00389B71")  # of a sub-format that is a format tag
 
 # By format tag and bytes per sample. Formats of several bytes also have a byte order.
@@ -73,7 +76,7 @@ def parse_riff(window: Window, magic: bytes) -> Facts | None:
     encoding: Encoding | None = None
     data: Chunk | None = None
     long_size: int | None = None
-    for chunk in chunks(window, byte_order, _KNOWN):
+    for chunk in chunks(window, byte_order, RIFF_CHUNKS):
         if chunk.id == b"fmt " and encoding is None:
             encoding = _encoding(window.read(min(chunk.size, 40), chunk.offset), byte_order)
             if encoding is None:
@@ -96,7 +99,7 @@ def parse_w64(window: Window) -> Facts | None:
     """The facts of a Sony Wave64 file."""
     encoding: Encoding | None = None
     data: Chunk | None = None
-    for chunk in _w64_chunks(window):
+    for chunk in w64_chunks(window):
         if chunk.id == b"fmt " and encoding is None:
             encoding = _encoding(window.read(min(chunk.size, 40), chunk.offset), "<")
             if encoding is None:
@@ -108,7 +111,8 @@ def parse_w64(window: Window) -> Facts | None:
     return None
 
 
-def _w64_chunks(window: Window) -> Iterator[Chunk]:
+def w64_chunks(window: Window) -> Iterator[Chunk]:
+    """The chunks of a Sony Wave64 file, named by the first four bytes of their GUIDs; b"" for an unusual one."""
     offset = 40
     for _ in range(MAX_CHUNKS):
         data = bytes(window.read(24, offset))
@@ -142,6 +146,9 @@ def _encoding(fmt: memoryview, byte_order: str) -> Encoding | None:
     tag, num_channels, sample_rate, _, block_align, num_bits = struct.unpack_from(f"{byte_order}HHIIHH", fmt)
     mask = 0
     valid_bits = num_bits
+    if tag == _NMS_ADPCM and block_align in _NMS_BLOCK_BYTES:
+        # FFmpeg takes it for AMR, and makes noise of it.
+        raise UnsupportedAudioError("there is no decoder for its codec, NMS ADPCM")
     if tag == _EXTENSIBLE:
         if len(fmt) < 40 or byte_order == ">" or bytes(fmt[28:]) != _GUID_TAIL:
             return None

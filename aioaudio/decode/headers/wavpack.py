@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 from aioaudio.decode.facts import Facts
+from aioaudio.decode.headers.window import Window
 
-__all__ = ["parse"]
+__all__ = ["Block", "block_at", "parse"]
 
 # Magic, size, version, high bytes of the index and of the total, total, index, samples in the block, flags.
 _HEADER = struct.Struct("<4sIHBBIIII")
@@ -14,7 +16,8 @@ _VERSIONS = range(0x402, 0x411)
 _UNKNOWN_TOTAL = 0xFFFFFFFF
 
 _MONO, _FLOAT, _DSD = 1 << 2, 1 << 7, 1 << 31
-_ONLY_BLOCK = 1 << 11 | 1 << 12  # the first and the last of the blocks that hold the channels
+_FIRST_BLOCK = 1 << 11
+_ONLY_BLOCK = _FIRST_BLOCK | 1 << 12  # the first and the last of the blocks that hold the channels
 
 # By the four bits of the flags; 15 is a rate stored elsewhere.
 _RATES = (6000, 8000, 9600, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 64000, 88200, 96000, 192000)
@@ -44,3 +47,26 @@ def parse(head: memoryview) -> Facts | None:
         frame_samples=block_samples,
         preroll_seconds=0.0,
     )
+
+
+class Block(NamedTuple):
+    """A block that begins with sample `start` and has `num_samples`; `stop` is where it ends in the file.
+
+    Of those that hold the channels, `is_first` says of one.
+    """
+
+    is_first: bool
+    start: int
+    num_samples: int
+    stop: int
+
+
+def block_at(window: Window, offset: int) -> Block | None:
+    """The block whose header is at `offset`, None where there is none."""
+    header = window.read(_HEADER.size, offset)
+    if len(header) < _HEADER.size:
+        return None
+    magic, size, version, index_high, _, _, index, num_samples, flags = _HEADER.unpack_from(header)
+    if magic != b"wvpk" or version not in _VERSIONS or size < _HEADER.size - 8:
+        return None
+    return Block(bool(flags & _FIRST_BLOCK), index_high << 32 | index, num_samples, offset + 8 + size)
