@@ -201,6 +201,7 @@ def wait_for(pid: int, clock: Clock, stderr: Any) -> dict[str, Any]:
 def serve(folder: Path, long_folder: Path) -> Callable[[], None] | None:
     """Fork once for each line; in the child, give what it has to run."""
     clips, long_clips = read_clips(folder), read_clips(long_folder)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell has started in the background
     gc.freeze()  # or else each child takes a second to collect what PyTorch has imported
     for line in sys.stdin:
         way, loop, seed = line.split()
