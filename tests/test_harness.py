@@ -23,6 +23,7 @@ import pytest
 from hypothesis import given, strategies
 
 from aioaudio.encoded import LocalFile
+from aioaudio.fetch import warm
 
 kept = []
 end = threading.Event()
@@ -38,8 +39,7 @@ async def test_own_blocking_call(tmp_path):
 
 
 async def test_blocking_call_of_the_library():
-    with LocalFile(__file__).open():
-        pass
+    warm(LocalFile(__file__))
 
 
 async def test_kernel_on_the_loop():
