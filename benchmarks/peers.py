@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import io
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,8 @@ def find_peers() -> tuple[dict[Peer, Load], dict[str, str]]:
         try:
             found[peer] = peer.make()
         except (ImportError, OSError, RuntimeError) as error:
-            absent[peer.title] = str(error).strip().splitlines()[0]
+            reason = str(error).strip().splitlines()[0]
+            absent[peer.title] = re.sub(r"/\S*/", "", reason)  # the names of files, not where they lie here
     return found, absent
 
 
