@@ -14,6 +14,7 @@ __all__ = ["aclose", "batches", "decode", "fetch", "info", "load", "load_many", 
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def without_self(method: Callable[..., Any]) -> inspect.Signature:
@@ -22,16 +23,26 @@ def without_self(method: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
+def presented_as(method: Callable[..., Any], module: str) -> Callable[[F], F]:
+    """Make a function that calls `method` look like it, without its `self`, and as if it were written in `module`."""
+
+    def present(function: F) -> F:
+        functools.update_wrapper(function, method)
+        function.__signature__ = without_self(method)  # type: ignore[attr-defined]
+        function.__qualname__ = method.__name__
+        function.__module__ = module
+        return function
+
+    return present
+
+
 def _of_default_session(
     method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    @functools.wraps(method)
+    @presented_as(method, __name__)
     async def function(*args: P.args, **kwargs: P.kwargs) -> T:
         return await method(default_session(), *args, **kwargs)
 
-    function.__qualname__ = method.__name__
-    function.__module__ = __name__
-    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
     return function
 
 
@@ -42,13 +53,10 @@ decode = _of_default_session(Session.decode)
 
 
 def _results_of_default_session(method: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
-    @functools.wraps(method)
+    @presented_as(method, __name__)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
         return method(default_session(), *args, **kwargs)
 
-    function.__qualname__ = method.__name__
-    function.__module__ = __name__
-    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
     return function
 
 

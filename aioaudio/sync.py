@@ -6,11 +6,10 @@ block the thread that calls them, and with it a loop that runs there.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from aioaudio.api import without_self
+from aioaudio.api import presented_as
 from aioaudio.batch import BlockingResults, Results
 from aioaudio.session import Session, default_session
 
@@ -21,7 +20,7 @@ T = TypeVar("T")
 
 
 def _blocking(method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    @functools.wraps(method)
+    @presented_as(method, __name__)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
         session = default_session()
         future = session.workers.io().run(method(session, *args, **kwargs))
@@ -30,20 +29,14 @@ def _blocking(method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]])
         finally:
             future.cancel()  # an interrupt ends the wait: end the work, too
 
-    function.__qualname__ = method.__name__
-    function.__module__ = __name__
-    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
     return function
 
 
 def _blocking_results(method: Callable[Concatenate[Session, P], Results[T]]) -> Callable[P, BlockingResults[T]]:
-    @functools.wraps(method)
+    @presented_as(method, __name__)
     def function(*args: P.args, **kwargs: P.kwargs) -> BlockingResults[T]:
         return method(default_session(), *args, **kwargs).blocking()
 
-    function.__qualname__ = method.__name__
-    function.__module__ = __name__
-    function.__signature__ = without_self(method)  # type: ignore[attr-defined]
     return function
 
 

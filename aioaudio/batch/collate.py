@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 
-from aioaudio.decode import Parts, StopFlag
+from aioaudio.batch.grouping import padded_length
+from aioaudio.decode import Parts, StopFlag, as_words, empty
 
-__all__ = ["Collate", "Layout", "Row", "Waveforms", "collate_rows", "padded_length"]
-
-_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+__all__ = ["Collate", "Layout", "Row", "Waveforms", "collate_rows"]
 
 Collate = Literal["padded", "jagged", "list"]
 
@@ -42,8 +40,7 @@ class Row:
     def write(self, out: torch.Tensor) -> None:
         """Fill `out` (num_channels, num_samples or more)."""
         present = self.parts.num_samples
-        # By NumPy, which works in this thread alone; every dtype copies as integers do.
-        values = out.view(_INTEGERS[out.dtype.itemsize]).numpy()
+        values = as_words(out)
         self.parts.write(out)
         if self.repeat and present:
             while present < self.num_samples:
@@ -69,11 +66,6 @@ class Waveforms:
 def collate_rows(tasks: Sequence[tuple[list[Row], Layout]], _: Sequence[StopFlag]) -> list[Waveforms | Exception]:
     """Write each batch. Blocks; call it in a decode worker."""
     return [_guarded(rows, layout) for rows, layout in tasks]
-
-
-def padded_length(longest: int, multiple: int) -> int:
-    """The length of padded rows."""
-    return -(-longest // multiple) * multiple
 
 
 def _guarded(rows: list[Row], layout: Layout) -> Waveforms | Exception:
@@ -125,7 +117,7 @@ def _channels(parts: Parts) -> str:
 
 def _padded(rows: list[Row], lengths: list[int], num_channels: int, layout: Layout) -> torch.Tensor:
     length = padded_length(max(lengths, default=0), layout.pad_to_multiple)
-    batch = _empty((len(rows), num_channels, length), layout.dtype)
+    batch = empty((len(rows), num_channels, length), layout.dtype)
     for row, out in zip(rows, batch, strict=True):
         row.write(out)
     return batch
@@ -134,19 +126,14 @@ def _padded(rows: list[Row], lengths: list[int], num_channels: int, layout: Layo
 def _jagged(rows: list[Row], lengths: list[int], num_channels: int, layout: Layout) -> torch.Tensor:
     offsets = torch.zeros(len(rows) + 1, dtype=torch.int64)
     torch.cumsum(torch.tensor(lengths, dtype=torch.int64), 0, out=offsets[1:])
-    values = _empty((num_channels, sum(lengths)), layout.dtype)
+    values = empty((num_channels, sum(lengths)), layout.dtype)
     for row, out in zip(rows, torch.split(values, lengths, dim=1), strict=True):
         row.write(out)
     return torch.nested.nested_tensor_from_jagged(values, offsets, jagged_dim=2)
 
 
 def _listed(rows: list[Row], lengths: list[int], num_channels: int, layout: Layout) -> list[torch.Tensor]:
-    batch = [_empty((num_channels, length), layout.dtype) for length in lengths]
+    batch = [empty((num_channels, length), layout.dtype) for length in lengths]
     for row, out in zip(rows, batch, strict=True):
         row.write(out)
     return batch
-
-
-def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    # NumPy asks the system for huge pages, which fresh memory is written to in less time.
-    return torch.from_numpy(np.empty(shape, f"i{dtype.itemsize}")).view(dtype)

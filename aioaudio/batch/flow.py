@@ -24,8 +24,6 @@ class Flow:
 
     in_order: bool = True
     on_error: OnError = "raise"
-    prefetch: int = 4
-    prefetch_bytes: int = 256 << 20
     first_epoch: int = 0
     epochs: int | None = 1
     uneven: Literal["allow", "drop", "repeat"] = "allow"

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from aioaudio.audio import Failure
 from aioaudio.batch.order import Ledger, Order, Progress
 
-__all__ = ["Group", "Grouper", "Member", "Sizes"]
+__all__ = ["Group", "Grouper", "Member", "Sizes", "padded_length"]
 
 T = TypeVar("T")
 
@@ -31,6 +31,11 @@ class Sizes:
     bucket: int | None = None
     window_bytes: int = 1 << 62
     drop_last: bool = False
+
+
+def padded_length(longest: int, multiple: int) -> int:
+    """The length of padded rows."""
+    return -(-longest // multiple) * multiple
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,7 @@ class _Open(Generic[T]):
         self._longest_seconds = 0.0
 
     def seconds_of(self, member: Member[T]) -> float:
-        multiple = self._sizes.pad_to_multiple
-        return -(-member.num_samples // multiple) * multiple / member.sample_rate
+        return padded_length(member.num_samples, self._sizes.pad_to_multiple) / member.sample_rate
 
     def fits(self, member: Member[T]) -> bool:
         if self._sizes.batch_seconds is None or not self.members:

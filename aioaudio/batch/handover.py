@@ -33,18 +33,14 @@ class HandOver(Generic[T]):
         with self._lock:
             if not self._ended:
                 self._items.append(item)
-            waiting, self._waiting = self._waiting, []
-        for wake in waiting:
-            wake()
+        self._wake_all()
 
     def end(self, error: BaseException | None = None) -> None:
         """No more items come; who takes what there is gets them, then `error` once, and then the end."""
         with self._lock:
             if not self._ended:
                 self._ended, self._error = True, error
-            waiting, self._waiting = self._waiting, []
-        for wake in waiting:
-            wake()
+        self._wake_all()
 
     def clear(self) -> None:
         """Let go of what nobody took."""
@@ -74,6 +70,12 @@ class HandOver(Generic[T]):
                 self._waiting.append(lambda ready=ready: _wake(ready))  # type: ignore[misc]
             ready.result()
         return self._next()
+
+    def _wake_all(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
 
     def _next(self) -> T:
         with self._lock:

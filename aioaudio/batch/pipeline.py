@@ -230,9 +230,8 @@ class Pipeline(Generic[T, R]):
 
     async def _deliver_in_step(self, agree: Agree) -> None:
         """Deliver as many batches of each epoch as all other ranks."""
-        is_owed = is_over = (
-            False  # whether the others have a batch that this rank has yet to give; whether it gives none
-        )
+        is_owed = False  # the others have a batch that this rank has yet to give
+        is_over = False  # it gives no more of this epoch
         num_given = 0
         while (item := await self._finishing.get()) is not None:
             if isinstance(item, Exception):

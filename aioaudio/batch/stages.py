@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from aioaudio.audio import Audio, Batch, Clip, Failure
-from aioaudio.batch.collate import Layout, Row, collate_rows, padded_length
+from aioaudio.batch.collate import Layout, Row, collate_rows
 from aioaudio.batch.crop import Crop, Short
 from aioaudio.batch.failures import OnError
 from aioaudio.batch.feed import Feed, open_feed
 from aioaudio.batch.flow import Loaded
-from aioaudio.batch.grouping import Group
+from aioaudio.batch.grouping import Group, padded_length
 from aioaudio.batch.manifest import as_clip
 from aioaudio.batch.order import Entry, Order, Progress
 from aioaudio.batch.reporter import Reporter
@@ -163,7 +163,7 @@ async def load_guarded(
 ) -> Loaded[Any]:
     """What a load gives, or its failure. What is wrong with the run itself, not with the clip, is raised."""
     times = Times()
-    stage = None
+    stage: Literal["fetch", "decode"] | None = None
     meter.load_began(times)
     try:
         return loaded(await load(times))
@@ -174,7 +174,7 @@ async def load_guarded(
         stage = "fetch" if is_fetch else "decode"
         error.add_note(f"source: {getattr(error, 'source', None) or describe_source(entry.clip)}")
         error.add_note(f"stage: {stage}")
-        return Loaded(failure=Failure(entry.clip, error, "fetch" if is_fetch else "decode"))
+        return Loaded(failure=Failure(entry.clip, error, stage))
     finally:
         meter.load_ended(times, describe_source(entry.clip), stage)
 

@@ -4,5 +4,17 @@ from aioaudio.decode.group import decode_group
 from aioaudio.decode.info import InfoJob, read_infos
 from aioaudio.decode.job import DecodeJob, Narrow, StopFlag, Stopped
 from aioaudio.decode.result import Parts
+from aioaudio.decode.samples import as_words, empty
 
-__all__ = ["DecodeJob", "InfoJob", "Narrow", "Parts", "StopFlag", "Stopped", "decode_group", "read_infos"]
+__all__ = [
+    "DecodeJob",
+    "InfoJob",
+    "Narrow",
+    "Parts",
+    "StopFlag",
+    "Stopped",
+    "as_words",
+    "decode_group",
+    "empty",
+    "read_infos",
+]

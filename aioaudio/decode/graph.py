@@ -7,7 +7,6 @@ says what is wrong and where.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aioaudio.decode.facts import Facts
-from aioaudio.decode.job import StopFlag
+from aioaudio.decode.job import StopFlag, is_late
 from aioaudio.decode.mix import Matrix, pan_filter
 from aioaudio.decode.plan import Plan
 from aioaudio.decode.samples import Sink
@@ -152,7 +151,7 @@ def _keep(block: Array, member: Member, outcome: Outcome) -> None:
 
 
 def _all_stopped(stops: Iterable[StopFlag]) -> bool:
-    return all(stop.is_set or (stop.deadline is not None and time.monotonic() > stop.deadline) for stop in stops)
+    return all(stop.is_set or is_late(stop) for stop in stops)
 
 
 def _suspects(messages: list[LogMessage], members: Sequence[Member]) -> set[int]:

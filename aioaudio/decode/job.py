@@ -11,7 +11,7 @@ from aioaudio.encoded import OpenBytes, Readable
 from aioaudio.errors import AudioTimeout
 from aioaudio.options import LoadOptions
 
-__all__ = ["DecodeJob", "Narrow", "StopFlag", "Stopped", "check_stop"]
+__all__ = ["DecodeJob", "Narrow", "StopFlag", "Stopped", "check_stop", "is_late"]
 
 
 class Stopped(Exception):
@@ -32,8 +32,13 @@ def check_stop(stop: StopFlag) -> None:
     """Go on, or raise Stopped where nobody waits any more, and AudioTimeout after the deadline."""
     if stop.is_set:
         raise Stopped
-    if stop.deadline is not None and time.monotonic() > stop.deadline:
+    if is_late(stop):
         raise AudioTimeout("was not decoded within its timeout")
+
+
+def is_late(stop: StopFlag) -> bool:
+    """Whether the deadline has passed."""
+    return stop.deadline is not None and time.monotonic() > stop.deadline
 
 
 class Narrow(Protocol):

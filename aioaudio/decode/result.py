@@ -13,7 +13,7 @@ from aioaudio.audio import Audio, Damage
 from aioaudio.decode.damage import is_loss
 from aioaudio.decode.plan import result_range
 from aioaudio.decode.prepare import Task
-from aioaudio.decode.samples import Sink, assemble
+from aioaudio.decode.samples import Sink, as_words, assemble
 from aioaudio.errors import DamagedAudioError
 from aioaudio.options import LoadOptions
 
@@ -62,9 +62,7 @@ class Parts:
     def write(self, out: torch.Tensor) -> None:
         """Put the samples into `out` (num_channels, num_samples or more), converted to its dtype."""
         if self.waveform is not None:
-            # By NumPy, as all here; every dtype copies as integers do.
-            integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[out.dtype.itemsize]
-            out.view(integers).numpy()[:, : self.num_samples] = self.waveform.view(integers).numpy()
+            as_words(out)[:, : self.num_samples] = as_words(self.waveform)
             self.waveform = None
         sink, position = Sink.onto(out), 0
         while self.blocks:

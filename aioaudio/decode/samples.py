@@ -14,12 +14,14 @@ import torch
 
 from aioaudio.options import LoadOptions
 
-__all__ = ["NUMPY_DTYPES", "Sink", "assemble", "working_dtype"]
+__all__ = ["NUMPY_DTYPES", "Sink", "as_words", "assemble", "empty", "working_dtype"]
 
 Array = npt.NDArray[Any]
 
 # Elements that torch works on in the calling thread; with more it wakes its own threads, which compete with ours.
 _TORCH_ELEMENTS = 1 << 15
+
+_WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 #: The types that NumPy has, too.
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
@@ -37,6 +39,16 @@ def working_dtype(dtype: torch.dtype) -> torch.dtype:
     float32 holds 24 bits, so it is exact for everything but 32-bit integers and float64.
     """
     return torch.float64 if dtype in (torch.float64, torch.int32) else torch.float32
+
+
+def as_words(waveform: torch.Tensor) -> Array:
+    """The same memory as integers of the same width, as which every dtype copies to its like."""
+    return waveform.view(_WORDS[waveform.dtype.itemsize]).numpy()
+
+
+def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Fresh memory from NumPy, which asks the system for huge pages: what is long is written in half the time."""
+    return torch.from_numpy(np.empty(shape, f"i{dtype.itemsize}")).view(dtype)
 
 
 class Sink:
@@ -57,9 +69,8 @@ class Sink:
             self.waveform = options.out
             self.array = None if dtype is None else options.out.numpy()
         elif dtype is None:
-            self.waveform, self.array = torch.from_numpy(np.empty(shape, np.int16)).view(options.dtype), None
+            self.waveform, self.array = empty(shape, options.dtype), None
         else:
-            # NumPy asks the system for huge pages: a long result is written in less than half the time.
             self.array = np.empty(shape, dtype)
             self.waveform = torch.from_numpy(self.array)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +17,7 @@ import av.logging
 
 from aioaudio.ffmpeg.gate import CALLBACK_TYPE, open_gate
 from aioaudio.ffmpeg.libav import library_function
+from aioaudio.ffmpeg.setting import Setting
 
 __all__ = ["LogMessage", "captured_log"]
 
@@ -29,49 +29,35 @@ _MAX_MESSAGE = 1024
 @contextlib.contextmanager
 def captured_log() -> Iterator[list[LogMessage]]:
     """The errors that FFmpeg logs in this thread meanwhile, as (level, logger, text)."""
-    uses_pyav = _log.begin()
-    try:
-        with _captured_by_pyav() if uses_pyav else _captured_here() as messages:
-            yield messages
-    finally:
-        _log.end()
+    with _log, _captured_by_pyav() if _log.uses_pyav else _captured_here() as messages:
+        yield messages
 
 
-class _Log:
-    """The process's log settings: ours while there are readers, then again what they were."""
+class _Log(Setting):
+    """The log's callback and level: ours, or PyAV's with its level at ERROR."""
 
     def __init__(self) -> None:
         self._set_callback = library_function("av_log_set_callback", ctypes.c_void_p)
         self._gate = None if self._set_callback is None else open_gate(_callback, av.logging.ERROR)
         self._before: tuple[int | None, bool] | None = None
-        self.forget_readers()
+        super().__init__()
 
-    def forget_readers(self) -> None:
-        """In the child of a fork, none of the parent's threads is there to read, or to let go of the lock."""
-        self._lock = threading.Lock()
-        self._num_readers = 0
-        self._put_back()
+    @property
+    def uses_pyav(self) -> bool:
+        """Whether PyAV has to capture; while it is set."""
+        assert self._before is not None
+        return self._gate is None or self._before[0] is not None
 
-    def begin(self) -> bool:
-        """Begin to listen; says whether PyAV has to capture."""
-        with self._lock:
-            self._num_readers += 1
-            if self._before is None:
-                self._before = av.logging.get_level(), av.logging.get_skip_repeated()
-            uses_pyav = self._gate is None or self._before[0] is not None
-            if uses_pyav and self._num_readers == 1:
-                av.logging.set_level(av.logging.ERROR)
-                # Repeats are dropped across threads: with them skipped, most damage would go unseen.
-                av.logging.set_skip_repeated(False)
-            elif not uses_pyav:
-                self._set_callback(self._gate)  # each time, in case that somebody has set another meanwhile
-            return uses_pyav
-
-    def end(self) -> None:
-        with self._lock:
-            self._num_readers -= 1
-            if self._num_readers == 0:
-                self._put_back()
+    def _set(self) -> None:
+        is_first = self._before is None
+        if is_first:
+            self._before = av.logging.get_level(), av.logging.get_skip_repeated()
+        if not self.uses_pyav:
+            self._set_callback(self._gate)  # each time, in case that somebody has set another meanwhile
+        elif is_first:
+            av.logging.set_level(av.logging.ERROR)
+            # Repeats are dropped across threads: with them skipped, most damage would go unseen.
+            av.logging.set_skip_repeated(False)
 
     def _put_back(self) -> None:
         if self._before is not None:
@@ -133,5 +119,3 @@ _vsnprintf: Any = ctypes.pythonapi.PyOS_vsnprintf
 _vsnprintf.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
 
 _log = _Log()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_log.forget_readers)

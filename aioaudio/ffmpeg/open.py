@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +11,8 @@ import av
 from av.container import InputContainer
 
 from aioaudio.ffmpeg.libav import library_function
-from aioaudio.ffmpeg.text import WHITELISTS
+from aioaudio.ffmpeg.setting import Setting
+from aioaudio.ffmpeg.text import whitelists
 
 __all__ = ["open_graph", "open_input", "seconds"]
 
@@ -26,7 +26,7 @@ def open_input(
 ) -> InputContainer:
     """Open a local file with FFmpeg's demuxers. Raises av's errors: pass them to `translate`."""
     container: InputContainer = av.open(
-        "file:" + os.fsdecode(path), format=format, options={**WHITELISTS, **(options or {})}, **_METADATA
+        "file:" + os.fsdecode(path), format=format, options={**whitelists(), **(options or {})}, **_METADATA
     )
     return container
 
@@ -42,7 +42,7 @@ def seconds(ticks: int, time_base: Any) -> Fraction:
     return Fraction(ticks * time_base.numerator, time_base.denominator)
 
 
-class _CpuCount:
+class _OneCpu(Setting):
     """How many CPUs FFmpeg believes in: each graph would start a filter thread for each of them, and one more.
 
     No option of a graph changes that; what does is a number in libavutil, which is the whole process's. It is 1 while
@@ -52,33 +52,17 @@ class _CpuCount:
     def __init__(self) -> None:
         # Where it cannot be reached, FFmpeg starts its threads, and that is all.
         self._force = library_function("av_cpu_force_count", ctypes.c_int)
-        self.forget_users()
+        super().__init__()
 
-    def forget_users(self) -> None:
-        """In the child of a fork, none of the parent's threads is there to finish its graph."""
-        self._lock = threading.Lock()
-        self._num_users = 0
-        self._set(_ASK_THE_SYSTEM)
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._num_users += 1
-            if self._num_users == 1:
-                self._set(1)
-
-    def __exit__(self, *exc_info: object) -> None:
-        with self._lock:
-            self._num_users -= 1
-            if self._num_users == 0:
-                self._set(_ASK_THE_SYSTEM)
-
-    def _set(self, count: int) -> None:
+    def _set(self) -> None:
         if self._force is not None:
-            self._force(count)
+            self._force(1)
+
+    def _put_back(self) -> None:
+        if self._force is not None:
+            self._force(_ASK_THE_SYSTEM)
 
 
 _ASK_THE_SYSTEM = -1
 
-_one_cpu = _CpuCount()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_one_cpu.forget_users)
+_one_cpu = _OneCpu()

@@ -12,7 +12,7 @@ import av
 
 from aioaudio.options import CONTAINERS
 
-__all__ = ["WHITELISTS", "filename_option", "format_option", "quote"]
+__all__ = ["filename_option", "format_option", "quote", "whitelists"]
 
 
 def quote(text: str) -> str:
@@ -29,6 +29,7 @@ def filename_option(path: str | bytes) -> str:
     return quote("file:" + os.fsdecode(path))
 
 
+@functools.cache
 def _audio_decoders() -> dict[str, list[str]]:
     """The names of FFmpeg's decoders of sound, by codec."""
     decoders: dict[str, list[str]] = {}
@@ -40,13 +41,14 @@ def _audio_decoders() -> dict[str, list[str]]:
     return decoders
 
 
-_DECODERS = _audio_decoders()
-
-WHITELISTS = {
-    "protocol_whitelist": "file",
-    "format_whitelist": ",".join(CONTAINERS),
-    "codec_whitelist": ",".join(itertools.chain(*_DECODERS.values())),
-}
+@functools.cache
+def whitelists() -> dict[str, str]:
+    """The options of every open that keep it to local files, containers of audio, and decoders of sound."""
+    return {
+        "protocol_whitelist": "file",
+        "format_whitelist": ",".join(CONTAINERS),
+        "codec_whitelist": ",".join(itertools.chain(*_audio_decoders().values())),
+    }
 
 
 def format_option(options: dict[str, str], demuxer: str | None, codec: str) -> str:
@@ -54,16 +56,17 @@ def format_option(options: dict[str, str], demuxer: str | None, codec: str) -> s
 
     With a `demuxer`, the file is known to be of that format, and its sound of that `codec`.
     """
-    whitelists = _quoted_whitelists(demuxer, codec if demuxer is not None else None)
-    return whitelists + "".join(quote(f":{key}={value}") for key, value in options.items())
+    listed = _quoted_whitelists(demuxer, codec if demuxer is not None else None)
+    return listed + "".join(quote(f":{key}={value}") for key, value in options.items())
 
 
 @functools.lru_cache
 def _quoted_whitelists(demuxer: str | None, codec: str | None) -> str:
     # Kept, and no longer than need be: they are in the text of every member of every group, quoted twice.
-    whitelists = dict(WHITELISTS)
+    listed = dict(whitelists())
     if demuxer is not None:
-        whitelists["format_whitelist"] = demuxer
-    if codec in _DECODERS:
-        whitelists["codec_whitelist"] = ",".join(_DECODERS[codec])
-    return quote(":".join(f"{key}={value}" for key, value in whitelists.items()))
+        listed["format_whitelist"] = demuxer
+    decoders = _audio_decoders().get(codec) if codec is not None else None
+    if decoders is not None:
+        listed["codec_whitelist"] = ",".join(decoders)
+    return quote(":".join(f"{key}={value}" for key, value in listed.items()))
