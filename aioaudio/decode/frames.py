@@ -107,7 +107,7 @@ class _Loop:
                 raise translate(error, self.task.name, messages) from error
 
     def _demux(self, container: InputContainer, stream: AudioStream, messages: list[LogMessage]) -> None:
-        names = stream.codec_context.name, container.format.name
+        names = stream.codec_context.name, self.piece.container  # PyAV's name for it is the one that it was given
         messages.clear()
         for _ in range(_MAX_ERRORS):
             try:

@@ -140,7 +140,7 @@ def _from_container(container: InputContainer, stream: AudioStream, facts: Facts
         tracks = (track,)
     length, duration_from = _duration(container, stream, facts)
     tags = {key.lower(): value for key, value in {**container.metadata, **stream.metadata}.items()}
-    return _info(container.format.name, track, facts, length, duration_from, tags, tracks)
+    return _info(facts.container, track, facts, length, duration_from, tags, tracks)
 
 
 def _duration(container: InputContainer, stream: AudioStream, facts: Facts) -> tuple[float | None, DurationFrom | None]:

@@ -127,7 +127,7 @@ def read_facts_of(job: DecodeJob, file: OpenBytes) -> tuple[Facts, int | None, s
     facts = read_facts(file, head) if options.track in (None, 0) else None
     if facts is not None and options.format in (None, facts.container):
         # Our parsers are sure of the container where FFmpeg, which guesses by score, sometimes is not.
-        return facts, None, None if facts.pcm is not None else facts.container
+        return facts, None, None if facts.pcm is not None else facts.container.split(",")[0]
     try:
         return *_probed_facts(file, head, name, options), options.format
     except (CorruptAudioError, UnsupportedAudioError) as error:

@@ -10,7 +10,7 @@ from page to page, which takes about a hundredth of the time of decoding.
 from __future__ import annotations
 
 from aioaudio.decode.facts import Facts
-from aioaudio.decode.headers import flac, mp3, ogg, pcm, wavpack
+from aioaudio.decode.headers import flac, mp3, mp4_facts, ogg, pcm, wavpack
 from aioaudio.decode.headers.extent import missing
 from aioaudio.decode.headers.joined import JOINABLE, with_parts
 from aioaudio.decode.headers.window import Window, skip_id3v2
@@ -26,6 +26,8 @@ def read_facts(file: OpenBytes, head: memoryview) -> Facts | None:
         return ogg.parse(file, head)
     if magic == b"wvpk":
         return wavpack.parse(head)
+    if bytes(head[4:8]) == b"ftyp":
+        return mp4_facts.parse(file, head)
     if magic[:3] != b"ID3" and magic != b"fLaC" and not _may_be_mpeg(magic):
         return pcm.parse(file, head)
     start = skip_id3v2(Window(file, head), 0)

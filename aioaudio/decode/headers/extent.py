@@ -7,10 +7,11 @@ chunk, block, box or tag; where one of those with audio ends behind the end of t
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from aioaudio.audio import Damage
 from aioaudio.decode.headers.aiff import AIFF_CHUNKS
+from aioaudio.decode.headers.boxes import boxes, whole
 from aioaudio.decode.headers.caf import caf_chunks
 from aioaudio.decode.headers.chunks import MAX_CHUNKS, Chunk, chunks, was_never_filled_in
 from aioaudio.decode.headers.ogg_pages import page_at
@@ -19,7 +20,7 @@ from aioaudio.decode.headers.riff import RIFF_CHUNKS, W64_MAGIC, w64_chunks
 from aioaudio.decode.headers.window import Window
 from aioaudio.encoded import OpenBytes
 
-__all__ = ["missing"]
+__all__ = ["cut_off", "missing"]
 
 _VOC_MAGIC = b"Creative Voice File\x1a"
 _VOC_SOUND = (1, 2, 9)  # types of blocks
@@ -40,8 +41,13 @@ def missing(file: OpenBytes, head: memoryview) -> tuple[Damage, ...]:
     read_parts = _reader(bytes(head[:24]))
     if read_parts is None:
         return ()
-    for part in read_parts(window):
-        present = max(0, window.size - part.offset)
+    return cut_off(read_parts(window), window.size)
+
+
+def cut_off(parts: Iterable[Chunk], size: int) -> tuple[Damage, ...]:
+    """What is missing of `parts` with audio in a file of `size` bytes."""
+    for part in parts:
+        present = max(0, size - part.offset)
         if part.size > present and not was_never_filled_in(part.size, present):
             return (Damage(None, "truncated", f"{part.size} bytes of audio are promised, the file has {present}"),)
     return ()
@@ -127,19 +133,11 @@ def _au_samples(window: Window) -> Iterator[Chunk]:
 
 
 def _mp4_boxes(window: Window) -> Iterator[Chunk]:
-    offset = 0
-    for _ in range(MAX_CHUNKS):
-        header = bytes(window.read(16, offset))
-        if len(header) < 8:
-            return
-        size, name, header_bytes = int.from_bytes(header[:4], "big"), header[4:8], 8
-        if size == 1:
-            size, header_bytes = int.from_bytes(header[8:], "big"), 16
-        if size < header_bytes:  # 0: up to the end
-            return
-        if name in (b"mdat", b"moof"):
-            yield Chunk(name, offset + header_bytes, size - header_bytes)
-        offset += size
+    return (
+        Chunk(box.kind, box.start, box.stop - box.start)
+        for box in boxes(window, whole(window))
+        if box.kind in (b"mdat", b"moof")
+    )
 
 
 def _asf_objects(window: Window) -> Iterator[Chunk]:
