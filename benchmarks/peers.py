@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["PEERS", "Load", "Peer", "Source", "find_peers", "versions_of"]
+__all__ = ["PEERS", "Load", "Peer", "Source", "find", "find_peers", "versions_of"]
 
 #: A path, or the bytes of a file.
 Source = str | bytes
@@ -113,13 +113,18 @@ PEERS = (
 
 def find_peers() -> tuple[dict[Peer, Load], dict[str, str]]:
     """The peers that are here, and why the others, by title, are not."""
+    return find(PEERS)
+
+
+def find(makers: Iterable[Any]) -> tuple[dict[Any, Any], dict[str, str]]:
+    """What those make that can, and why the others, by title, cannot. Each has a `title` and `make()`."""
     found, absent = {}, {}
-    for peer in PEERS:
+    for maker in makers:
         try:
-            found[peer] = peer.make()
+            found[maker] = maker.make()
         except (ImportError, OSError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
-            absent[peer.title] = re.sub(r"/\S*/", "", reason)  # the names of files, not where they lie here
+            absent[maker.title] = re.sub(r"/\S*/", "", reason)  # the names of files, not where they lie here
     return found, absent
 
 
