@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -116,8 +116,21 @@ def find_peers() -> tuple[dict[Peer, Load], dict[str, str]]:
     return find(PEERS)
 
 
-def find(makers: Iterable[Any]) -> tuple[dict[Any, Any], dict[str, str]]:
-    """What those make that can, and why the others, by title, cannot. Each has a `title` and `make()`."""
+class Maker(Protocol):
+    """What has a title, and makes something out of libraries that may be missing."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def make(self) -> Callable[[], Any]: ...
+
+
+M = TypeVar("M", bound=Maker)
+
+
+def find(makers: Iterable[M]) -> tuple[dict[M, Any], dict[str, str]]:
+    """What those make that can, and why the others, by title, cannot."""
     found, absent = {}, {}
     for maker in makers:
         try:
