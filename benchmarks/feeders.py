@@ -101,27 +101,32 @@ def _spdl() -> Feed:
 
 
 def _soundfile() -> Feed:
-    soundfile: Any = importlib.import_module("soundfile")
-    soxr: Any = importlib.import_module("soxr")
-
-    def load(path: str) -> torch.Tensor:
-        samples, sample_rate = soundfile.read(path, dtype="float32")
-        mono = samples if samples.ndim == 1 else samples.mean(axis=1)
-        return torch.from_numpy(mono if sample_rate == SAMPLE_RATE else soxr.resample(mono, sample_rate, SAMPLE_RATE))
-
-    return _data_loader(load)
+    for package in ("soundfile", "soxr"):
+        importlib.import_module(package)
+    return _data_loader(_load_by_soundfile)
 
 
 def _torchcodec() -> Feed:
+    importlib.import_module("torchcodec.decoders")
+    return _data_loader(_load_by_torchcodec)
+
+
+# What a worker process calls has to be at the top of a module, to be pickled where processes are not forked.
+
+
+def _load_by_soundfile(path: str) -> torch.Tensor:
+    soundfile: Any = importlib.import_module("soundfile")
+    soxr: Any = importlib.import_module("soxr")
+    samples, sample_rate = soundfile.read(path, dtype="float32")
+    mono = samples if samples.ndim == 1 else samples.mean(axis=1)
+    return torch.from_numpy(mono if sample_rate == SAMPLE_RATE else soxr.resample(mono, sample_rate, SAMPLE_RATE))
+
+
+def _load_by_torchcodec(path: str) -> torch.Tensor:
     decoders: Any = importlib.import_module("torchcodec.decoders")
-
-    def load(path: str) -> torch.Tensor:
-        waveform: torch.Tensor = (
-            decoders.AudioDecoder(path, sample_rate=SAMPLE_RATE, num_channels=1).get_all_samples().data
-        )
-        return waveform[0]
-
-    return _data_loader(load)
+    decoder = decoders.AudioDecoder(path, sample_rate=SAMPLE_RATE, num_channels=1)
+    waveform: torch.Tensor = decoder.get_all_samples().data
+    return waveform[0]
 
 
 class _Files(Dataset[torch.Tensor]):
