@@ -157,8 +157,8 @@ FEEDERS = (
     Feeder(OURS, ("aioaudio",), _aioaudio),
     Feeder(OURS_SYNC, ("aioaudio",), _aioaudio_sync),
     Feeder("SPDL pipeline", ("spdl_core", "spdl_io"), _spdl),
-    Feeder("DataLoader, soundfile", ("torch", "soundfile", "soxr"), _soundfile, has_workers=True),
-    Feeder("DataLoader, torchcodec", ("torch", "torchcodec"), _torchcodec, has_workers=True),
+    Feeder("DataLoader + soundfile", ("torch", "soundfile", "soxr"), _soundfile, has_workers=True),
+    Feeder("DataLoader + torchcodec", ("torch", "torchcodec"), _torchcodec, has_workers=True),
 )
 
 
@@ -170,6 +170,10 @@ def find_feeders() -> tuple[list[Feeder], dict[str, str]]:
 
 def versions_of(feeders: Iterable[Feeder]) -> dict[str, str]:
     """The versions of what `feeders` are made of, by title."""
-    return {
-        feeder.title: " + ".join(f"{package} {version(package)}" for package in feeder.packages) for feeder in feeders
-    }
+    return {feeder.title: _versions(feeder.packages) for feeder in feeders}
+
+
+def _versions(packages: Sequence[str]) -> str:
+    if len(packages) == 1:
+        return version(packages[0])
+    return "(" + ", ".join(f"{package} {version(package)}" for package in packages) + ")"

@@ -122,7 +122,9 @@ def difference(theirs: Sequence[torch.Tensor], ours: Sequence[torch.Tensor]) -> 
     oddities = []
     longer = [len(a) - len(b) for a, b in zip(theirs, ours, strict=True) if len(a) != len(b)]
     if longer:
-        oddities.append(f"{len(longer)} of {len(ours)} clips are longer by {min(longer)} to {max(longer)} samples")
+        oddities.append(
+            f"{len(longer)} of {len(ours)} clips differ in length, by {min(longer):+} to {max(longer):+} samples"
+        )
     pairs = [(a[: len(b)], b[: len(a)]) for a, b in zip(theirs, ours, strict=True)]
     largest = max(float((a - b).abs().max()) for a, b in pairs)
     if largest > MAX_DIFFERENCE:
