@@ -41,7 +41,7 @@ MAX_DIFFERENCE = 0.02
 
 @dataclass(frozen=True)
 class Effort:
-    num_clips: int = 2048
+    num_clips: int = 1024
 
 
 QUICK = Effort(num_clips=40)
