@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 
-__all__ = ["PEERS", "Load", "Peer", "Source", "find_peers", "versions_of"]
+__all__ = ["PEERS", "Load", "Peer", "Source", "find", "find_peers", "versions_of"]
 
 #: A path, or the bytes of a file.
 Source = str | bytes
@@ -113,13 +113,31 @@ PEERS = (
 
 def find_peers() -> tuple[dict[Peer, Load], dict[str, str]]:
     """The peers that are here, and why the others, by title, are not."""
+    return find(PEERS)
+
+
+class Maker(Protocol):
+    """What has a title, and makes something out of libraries that may be missing."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def make(self) -> Callable[[], Any]: ...
+
+
+M = TypeVar("M", bound=Maker)
+
+
+def find(makers: Iterable[M]) -> tuple[dict[M, Any], dict[str, str]]:
+    """What those make that can, and why the others, by title, cannot."""
     found, absent = {}, {}
-    for peer in PEERS:
+    for maker in makers:
         try:
-            found[peer] = peer.make()
+            found[maker] = maker.make()
         except (ImportError, OSError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
-            absent[peer.title] = re.sub(r"/\S*/", "", reason)  # the names of files, not where they lie here
+            absent[maker.title] = re.sub(r"/\S*/", "", reason)  # the names of files, not where they lie here
     return found, absent
 
 

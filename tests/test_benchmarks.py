@@ -134,3 +134,19 @@ def test_the_list_names_cases_and_contenders() -> None:
     assert "threads/flac 10 s\n" in done.stdout
     assert "loads/" not in done.stdout
     assert "soundfile" in done.stdout
+
+
+def test_pipeline_measures_batches(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.json"
+    done = run("pipeline.py", "--quick", "--only", "mp3/idle", "--json", file)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(file.read_text())
+    assert set(report["cases"]) == {"mp3/idle"}
+    contenders = report["cases"]["mp3/idle"]
+    assert {"aioaudio", "aioaudio.sync"} <= set(contenders)
+    for turns in contenders.values():
+        assert all(turn["per_second"] > 0 and turn["first_seconds"] > 0 for turn in turns)
+        assert all(turn["memory_bytes"] > 1 << 20 and 0 < turn["padding"] < 1 for turn in turns)
+    samples = [{turn["num_samples"] for turn in contenders[name]} for name in ("aioaudio", "aioaudio.sync")]
+    assert samples[0] == samples[1]
+    assert "mp3/idle: rate of the sync face ÷ async" in done.stdout
