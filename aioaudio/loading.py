@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -14,7 +15,7 @@ from aioaudio.audio import Audio, AudioInfo
 from aioaudio.decode import Narrow, Parts
 from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
 from aioaudio.errors import ClosedError
-from aioaudio.fetch import ReadWorkers, Resolved, fetch, is_cached, resolve, warm_up
+from aioaudio.fetch import Resolved, fetch, is_cached, resolve, warm_up
 from aioaudio.options import LoadOptions
 from aioaudio.workers import Stop, Workers
 
@@ -127,7 +128,7 @@ class _Load(Generic[T]):
 
     @property
     def readers(self) -> _Readers:
-        return self.workers if self.times is None else _TimedReads(self.workers, self.times)
+        return _Readers(self.workers, self.priority, self.times)
 
     def submit(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> Coroutine[Any, Any, T]:
         admit = None if admitted else _admission(self.options, is_range=self.narrow is not None)
@@ -152,17 +153,21 @@ class _Load(Generic[T]):
 class _Description:
     """A description; an `exact` one counts the samples."""
 
-    readers: Workers
+    workers: Workers
     options: LoadOptions
     timeout: float | None
     exact: bool
     home: None = None
 
+    @property
+    def readers(self) -> _Readers:
+        return _Readers(self.workers)
+
     def submit(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> Coroutine[Any, Any, AudioInfo]:
         # A header is read where it lies; only counting reads the whole.
         admit = _admission(self.options) if self.exact and not admitted else None
         job = _decode.InfoJob(_decode.DecodeJob(file, self.options, admit), self.exact)
-        return self.readers.decode(_decode.read_infos, job, alone=alone, timeout=self.timeout)
+        return self.workers.decode(_decode.read_infos, job, alone=alone, timeout=self.timeout)
 
 
 def _decode_timed(
@@ -177,21 +182,21 @@ def _decode_timed(
     return results
 
 
-class _Readers(ReadWorkers, Protocol):
-    def slot(self) -> Any: ...
+@dataclass(frozen=True, slots=True)
+class _Readers:
+    """The read workers, for one load or description."""
 
+    workers: Workers
+    priority: int = 0
+    times: Times | None = None
 
-class _TimedReads:
-    """The read workers, for one load."""
+    def slot(self) -> AbstractAsyncContextManager[None]:
+        return self.workers.slot(priority=self.priority)
 
-    def __init__(self, workers: Workers, times: Times) -> None:
-        self._workers, self._times = workers, times
-
-    def slot(self) -> Any:
-        return self._workers.slot()
-
-    async def read(self, function: Callable[..., T], *args: Any) -> T:
-        times = self._times
+    def read(self, function: Callable[..., T], *args: Any) -> Coroutine[Any, Any, T]:
+        times = self.times
+        if times is None:
+            return self.workers.read(function, *args, priority=self.priority)
         times.read_queued = times.read_queued or time.perf_counter()
 
         def timed() -> T:
@@ -201,7 +206,7 @@ class _TimedReads:
             finally:
                 times.read_ended = time.perf_counter()
 
-        return await self._workers.read(timed)
+        return self.workers.read(timed, priority=self.priority)
 
 
 def _admission(options: LoadOptions, *, is_range: bool = False) -> Callable[[OpenBytes], None]:

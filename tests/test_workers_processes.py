@@ -285,7 +285,7 @@ async def wait():
             os.write(2, b"cleaned up")
 
 async def main():
-    slots = 2 * 8 * workers.decode_threads
+    slots = 8 * workers.decode_threads + max(workers.read_threads, 8 * workers.decode_threads)
     for _ in range(slots):
         await workers.slot().__aenter__()
     for _ in range(10):

@@ -19,7 +19,7 @@ from aioaudio.workers.slots import Slots
 
 
 async def hold(slots: Slots, entered: list[int], name: int, release: asyncio.Event) -> None:
-    async with slots:
+    async with slots.slot():
         entered.append(name)
         await release.wait()
 
@@ -35,7 +35,7 @@ async def start(slots: Slots, count: int) -> tuple[list[asyncio.Task[None]], lis
 
 async def use(slots: Slots) -> None:
     """Hold a slot for ever."""
-    async with slots:
+    async with slots.slot():
         await asyncio.get_running_loop().create_future()
 
 
@@ -45,8 +45,11 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def test_there_are_two_full_groups_for_each_decode_thread() -> None:
-    workers = Workers(decode_threads=3)
+@pytest.mark.parametrize(("read_threads", "count"), [(1, 2 * 3 * 8), (100, 3 * 8 + 100)])
+async def test_there_are_slots_for_what_is_decoded_and_for_what_is_read_or_decoded_next(
+    read_threads: int, count: int
+) -> None:
+    workers = Workers(read_threads=read_threads, decode_threads=3)
     releases, entered = asyncio.Event(), []
 
     async def one(i: int) -> None:
@@ -54,16 +57,32 @@ async def test_there_are_two_full_groups_for_each_decode_thread() -> None:
             entered.append(i)
             await releases.wait()
 
-    tasks = [asyncio.create_task(one(i)) for i in range(100)]
+    tasks = [asyncio.create_task(one(i)) for i in range(150)]
     await turns()
-    assert entered == list(range(2 * 3 * 8))
+    assert entered == list(range(count))
     statistics = workers.statistics()
-    assert (statistics.slots_used, statistics.slots_waiting) == (48, 52)
+    assert (statistics.slots_used, statistics.slots_waiting) == (count, 150 - count)
     releases.set()
     await asyncio.gather(*tasks)
-    assert entered == list(range(100))
+    assert entered == list(range(150))
     assert workers.statistics().slots_used == 0
     await workers.aclose()
+
+
+async def test_read_ahead_waits_for_all_others() -> None:
+    slots, entered = Slots(1), []
+
+    async def hold(name: str, priority: int) -> None:
+        async with slots.slot(priority):
+            entered.append(name)
+            await turns()
+
+    ahead = [asyncio.create_task(hold(f"ahead {i}", 1)) for i in range(3)]
+    await asyncio.sleep(0)
+    direct = [asyncio.create_task(hold(f"direct {i}", 0)) for i in range(2)]
+    await asyncio.gather(*ahead, *direct)
+    assert entered == ["ahead 0", "direct 0", "direct 1", "ahead 1", "ahead 2"]
+    assert (slots.num_used, slots.num_waiting) == (0, 0)
 
 
 async def test_slots_are_given_in_the_order_in_which_they_are_asked_for() -> None:
@@ -85,9 +104,9 @@ async def test_slots_are_given_in_the_order_in_which_they_are_asked_for() -> Non
 async def test_an_error_inside_gives_the_slot_back() -> None:
     slots = Slots(1)
     with pytest.raises(KeyError):
-        async with slots:
+        async with slots.slot():
             raise KeyError
-    async with slots:
+    async with slots.slot():
         assert slots.num_used == 1
 
 
@@ -123,7 +142,7 @@ def test_a_loop_that_is_closed_meanwhile_takes_no_slot_along() -> None:
     slots = Slots(1)
 
     async def use(release: asyncio.Event) -> None:
-        async with slots:
+        async with slots.slot():
             await release.wait()
 
     async def begin() -> asyncio.Task[None]:
@@ -153,7 +172,7 @@ def test_a_loop_that_is_closed_meanwhile_takes_no_slot_along() -> None:
 
 
 async def test_closing_wakes_all_who_wait() -> None:
-    workers = Workers(decode_threads=1)
+    workers = Workers(read_threads=1, decode_threads=1)
     release = asyncio.Event()
 
     async def use() -> None:
@@ -214,7 +233,7 @@ class TestRaces:
                 return item
 
         slots = Slots(1)
-        slots._waiters = Racing()
+        slots._waiters = (Racing(), *slots._waiters[1:])
         holder, leaving, last = use(slots), use(slots), use(slots)
         for coroutine in (holder, leaving, last):
             coroutine.send(None)
@@ -234,7 +253,7 @@ class TestRaces:
         slots = Racing(1)
         slots._free.clear()
         with pytest.raises(ClosedError):
-            async with slots:
+            async with slots.slot():
                 pass
 
 
@@ -256,7 +275,7 @@ def test_the_bound_holds_under_random_cancellation_from_many_loops(
 
     async def use(rng: random.Random) -> None:
         nonlocal inside, most, finished
-        async with slots:
+        async with slots.slot():
             with lock:
                 inside += 1
                 most = max(most, inside)

@@ -58,7 +58,8 @@ class _Crew:
     def __init__(self, read_threads: int, decode_threads: int) -> None:
         self.read = Pool("aioaudio-read", read_threads)
         self.decode = Pool("aioaudio-decode", decode_threads)
-        self.slots = Slots(2 * decode_threads * MAX_GROUP)
+        # As many as are decoded at once, and as many again as are read at once, or are decoded next.
+        self.slots = Slots(decode_threads * MAX_GROUP + max(read_threads, decode_threads * MAX_GROUP))
         self.io: IOThread | None = None
 
     @property
@@ -133,12 +134,12 @@ class Workers:
             slots_waiting=crew.slots.num_waiting,
         )
 
-    def read(self, function: Callable[..., R], *args: Any) -> Coroutine[Any, Any, R]:
-        """The result of one blocking call in a read thread.
+    def read(self, function: Callable[..., R], *args: Any, priority: int = 0) -> Coroutine[Any, Any, R]:
+        """The result of one blocking call in a read thread; `priority` is as in `decode`.
 
         On cancellation a call that has not begun never does; one that runs goes on, and its result is dropped.
         """
-        return self._open_crew().read.call(_call_one, (function, args), alone=True)
+        return self._open_crew().read.call(_call_one, (function, args), alone=True, priority=priority)
 
     def decode(
         self,
@@ -175,14 +176,15 @@ class Workers:
             uninterruptible=uninterruptible,
         )
 
-    def slot(self) -> AbstractAsyncContextManager[None]:
+    def slot(self, *, priority: int = 0) -> AbstractAsyncContextManager[None]:
         """A place for one source between fetching and decoding: `async with workers.slot(): ...`.
 
-        There are 2 × decode_threads × MAX_GROUP of them, for all event loops together, given in the order in which
-        they are asked for. Whoever holds one must not ask for another. A task in a loop that no longer runs keeps its
-        slot until the task is collected.
+        There are decode_threads × MAX_GROUP of them, and as many again, or read_threads where that is more, for all
+        event loops together. They are given in the order in which they are asked for, but to read-ahead (priority 1)
+        only when nobody else waits. Whoever holds one must not ask for another. A task in a loop that no longer runs
+        keeps its slot until the task is collected.
         """
-        return self._open_crew().slots
+        return self._open_crew().slots.slot(priority)
 
     def io(self) -> IOThread:
         """The I/O thread, started at the first call; `io().run(coroutine)` runs there.

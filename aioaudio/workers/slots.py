@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 
 from aioaudio.errors import ClosedError
 
-__all__ = ["Slots"]
+__all__ = ["Slot", "Slots"]
 
 
 class _Waiter:
@@ -26,9 +26,10 @@ class _Waiter:
 
 
 class Slots:
-    """At most `count` holders at once, served in the order in which they asked, from any number of event loops.
+    """At most `count` holders at once, from any number of event loops.
 
-    A slot is a context manager: `async with slots: ...`. Entering raises ClosedError once `close()` was called.
+    A slot is a context manager: `async with slots.slot(priority): ...`. Those of priority 0 are served before those of
+    priority 1, and each in the order in which they asked. Entering raises ClosedError once `close()` was called.
 
     There is no lock: a coroutine that is garbage collected gives its slot back from a finalizer, which may run in
     the middle of anything, this code included. Instead a slot is always in one place (free, granted to one waiter, or
@@ -38,7 +39,8 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.count = count
         self._free: deque[None] = deque([None] * count)
-        self._waiters: OrderedDict[_Waiter, None] = OrderedDict()
+        # By priority.
+        self._waiters: tuple[OrderedDict[_Waiter, None], ...] = (OrderedDict(), OrderedDict())
         self._closed = False
 
     @property
@@ -49,56 +51,33 @@ class Slots:
     @property
     def num_waiting(self) -> int:
         """Tasks that wait for a slot."""
-        return len(self._waiters)
+        return sum(map(len, self._waiters))
 
-    async def __aenter__(self) -> None:
-        if self._closed:
-            raise ClosedError("used after aclose()")
-        if not self._take():  # while somebody waits, there is none free
-            await self._wait()
-
-    async def __aexit__(self, *_: object) -> None:
-        self._pass_on()
+    def slot(self, priority: int = 0) -> Slot:
+        """A slot for one holder after the other."""
+        return Slot(self, priority)
 
     def close(self) -> None:
         """Raise ClosedError in all who wait."""
         self._closed = True
-        with contextlib.suppress(KeyError):
-            while True:
-                waiter, _ = self._waiters.popitem(last=False)
-                with contextlib.suppress(RuntimeError):  # its loop is closed
-                    waiter.loop.call_soon_threadsafe(waiter.wake)
+        while waiter := self._next_waiter():
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                waiter.loop.call_soon_threadsafe(waiter.wake)
 
-    async def _wait(self) -> None:
-        waiter = _Waiter()
-        self._waiters[waiter] = None
-        # What happened between the look and the entry has not seen this waiter.
+    async def take(self, priority: int) -> None:
+        """Wait for a slot."""
         if self._closed:
-            self.close()
-        elif self._take():
-            self._pass_on()
-        try:
-            await waiter.future
-        except BaseException:
-            waiter.left = True
-            self._waiters.pop(waiter, None)
-            if _pop(waiter.granted):
-                self._pass_on()
-            raise
-        if not waiter.granted:
             raise ClosedError("used after aclose()")
+        if not self._take():  # while somebody waits, there is none free
+            await self._wait(self._waiters[priority])
 
-    def _take(self) -> bool:
-        return _pop(self._free)
-
-    def _pass_on(self) -> None:
-        """Give the slot in hand to whoever has waited longest, else lay it with the free ones."""
+    def give_back(self) -> None:
+        """Let go of a slot: it goes to whoever comes next, else to the free ones."""
         while True:
-            try:
-                waiter, _ = self._waiters.popitem(last=False)
-            except KeyError:
+            waiter = self._next_waiter()
+            if waiter is None:
                 self._free.append(None)
-                if self._waiters and self._take():  # one came just before it was free
+                if self.num_waiting and self._take():  # one came just before it was free
                     continue
                 return
             waiter.granted.append(None)
@@ -109,6 +88,49 @@ class Slots:
             # A waiter that left meanwhile passes the slot on if it has seen it; whoever takes it, takes it alone.
             if not (waiter.left and _pop(waiter.granted)):
                 return
+
+    async def _wait(self, waiters: OrderedDict[_Waiter, None]) -> None:
+        waiter = _Waiter()
+        waiters[waiter] = None
+        # What happened between the look and the entry has not seen this waiter.
+        if self._closed:
+            self.close()
+        elif self._take():
+            self.give_back()
+        try:
+            await waiter.future
+        except BaseException:
+            waiter.left = True
+            waiters.pop(waiter, None)
+            if _pop(waiter.granted):
+                self.give_back()
+            raise
+        if not waiter.granted:
+            raise ClosedError("used after aclose()")
+
+    def _next_waiter(self) -> _Waiter | None:
+        for waiters in self._waiters:
+            with contextlib.suppress(KeyError):
+                return waiters.popitem(last=False)[0]
+        return None
+
+    def _take(self) -> bool:
+        return _pop(self._free)
+
+
+class Slot:
+    """`async with` it: wait for a slot, hold it, and give it back."""
+
+    __slots__ = ("_priority", "_slots")
+
+    def __init__(self, slots: Slots, priority: int) -> None:
+        self._slots, self._priority = slots, priority
+
+    async def __aenter__(self) -> None:
+        await self._slots.take(self._priority)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._slots.give_back()
 
 
 def _pop(slots: deque[None]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import random
 import threading
 import time
@@ -275,3 +276,38 @@ async def test_a_slow_input_costs_no_time(session: Session, paths: list[Path]) -
         gate.set()
         await anext(batches)
     assert waiting < 0.1
+
+
+async def test_a_direct_load_goes_before_what_is_read_ahead(paths: list[Path]) -> None:
+    names: list[str] = []
+
+    class Named(io.BytesIO):
+        """A file that tells when it is read first."""
+
+        def __init__(self, name: str, data: bytes) -> None:
+            super().__init__(data)
+            self.name = name
+
+        def readinto(self, buffer: Any, /) -> int:
+            if self.name not in names:
+                names.append(self.name)
+            return super().readinto(buffer)
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.name not in names:
+                names.append(self.name)
+            return super().read(size)
+
+    data = paths[1].read_bytes()
+    ahead = [Named(f"ahead {i}", data) for i in range(64)]
+    async with (
+        Session(read_threads=1, decode_threads=1) as session,
+        session.load_many(ahead, prefetch=64) as results,
+    ):
+        await anext(aiter(results))
+        await session.load(Named("direct", data))
+        async for _ in results:
+            pass
+    # Of 64 that were queued, at most those go before it that held a slot when it came, and those that were just leaving.
+    assert len(names) == 65
+    assert names.index("direct") < 32
