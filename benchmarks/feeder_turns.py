@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -60,7 +61,8 @@ def take_turn(order: Order) -> Turn:
             most = max(most, sum(map(_pss, _tree(process.pid))))
     if process.returncode:
         raise RuntimeError(f"{order.title}: {(err.strip().splitlines() or ['no word'])[-1]}")
-    return {**json.loads(out.splitlines()[-1]), "memory_bytes": most}
+    turn: Turn = json.loads(out.splitlines()[-1])
+    return {**turn, "memory_bytes": most, "own_memory_bytes": max(0, most - turn["imported_bytes"])}
 
 
 def _tree(pid: int) -> Iterator[int]:
@@ -137,9 +139,10 @@ def child() -> None:
     """The process of a turn. The clock runs from when all is imported to when the last batch has been consumed."""
     order = Order(**json.load(sys.stdin))
     feed = next(feeder for feeder in FEEDERS if feeder.title == order.title).make()
+    imported = _pss(os.getpid())
     consumer = Consumer(order)
     feed(order.paths, consumer)
-    turn = consumer.turn()
+    turn = {**consumer.turn(), "imported_bytes": imported}
     if order.keep is not None:
         torch.save(consumer.clips, order.keep)
     print(json.dumps(turn))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from feeders import OURS, OURS_SYNC, Feeder
 from harness import Grid, Rounds, Target
@@ -17,6 +18,7 @@ def summarize(results: Mapping[str, Rounds], feeders: Sequence[Feeder]) -> tuple
     rate = Grid("Clips a second", "1/s", remark_title="aioaudio ÷ best peer")
     first = Grid("The first batch", "ms", remark_title="aioaudio ÷ best peer")
     memory = Grid("Memory of all processes, at most", "MiB", remark_title="aioaudio ÷ least DataLoader")
+    own_memory = Grid("Memory beyond what importing takes", "MiB", remark_title="aioaudio ÷ least DataLoader")
     padding = Grid("Share of padding", "%")
     targets: list[Target] = []
     for name, rounds in results.items():
@@ -25,6 +27,7 @@ def summarize(results: Mapping[str, Rounds], feeders: Sequence[Feeder]) -> tuple
         rate.rows[name] = {title: rounds.median(title, "per_second") for title in titles}
         first.rows[name] = {title: 1e3 * rounds.median(title, "first_seconds") for title in titles}
         memory.rows[name] = {title: rounds.median(title, "memory_bytes") / MIB for title in titles}
+        own_memory.rows[name] = {title: rounds.median(title, "own_memory_bytes") / MIB for title in titles}
         padding.rows[name] = {title: 100 * rounds.median(title, "padding") for title in titles}
         peers = [title for title in titles if title not in (OURS, OURS_SYNC)]
         loaders = [feeder.title for feeder in present if feeder.has_workers]
@@ -39,9 +42,11 @@ def summarize(results: Mapping[str, Rounds], feeders: Sequence[Feeder]) -> tuple
             best = min(loaders, key=memory.rows[name].__getitem__)
             ratios = rounds.ratios(OURS, best, "memory_bytes")
             targets.append(_remarked(memory, name, Target(f"{name}: memory ÷ {best}", ratios, 0.5)))
+            best = min(loaders, key=own_memory.rows[name].__getitem__)
+            own_memory.remarks[name] = f"{median(rounds.ratios(OURS, best, 'own_memory_bytes')):.2f}"
         ratios = rounds.ratios(OURS_SYNC, OURS, "per_second")
         targets.append(Target(f"{name}: rate of the sync face ÷ async", ratios, 0.95, least=True))
-    return [grid for grid in (rate, first, memory, padding) if grid.rows], targets
+    return [grid for grid in (rate, first, memory, own_memory, padding) if grid.rows], targets
 
 
 def _remarked(grid: Grid, name: str, target: Target) -> Target:
