@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from feeder_turns import Order, take_turn
+from feeders import FEEDERS, OURS, OURS_SYNC
 from harness import Case, Grid, Report, Rounds, Target, Turn, order_of_turns, publish, run_cases
+from pipeline_summary import summarize
 
 from aioaudio.workers import default_decode_threads
 
@@ -134,19 +137,32 @@ def test_the_list_names_cases_and_contenders() -> None:
     assert "threads/flac 10 s\n" in done.stdout
     assert "loads/" not in done.stdout
     assert "soundfile" in done.stdout
+    done = run("pipeline.py", "--list", "--only", "mp3")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("mp3/idle\nmp3/busy\n\ncontenders: aioaudio ")
 
 
-def test_pipeline_measures_batches(tmp_path: Path) -> None:
-    file = tmp_path / "pipeline.json"
-    done = run("pipeline.py", "--quick", "--only", "mp3/idle", "--json", file)
+def test_the_turns_of_pipeline_measure_batches() -> None:
+    paths = [str(path) for path in sorted((BENCHMARKS.parent / "tests" / "data").glob("*.mp3"))] * 10
+    turns = {title: take_turn(Order(title, paths, num_loops=100)) for title in (OURS, OURS_SYNC)}
+    for turn in turns.values():
+        assert turn["num_clips"] == 20
+        assert turn["per_second"] > 0
+        assert turn["first_seconds"] > 0
+        assert turn["memory_bytes"] > turn["imported_bytes"] > 1 << 20
+        assert 0 < turn["padding"] < 1
+    assert turns[OURS]["num_samples"] == turns[OURS_SYNC]["num_samples"]
+    grids, targets = summarize({"mp3/idle": Rounds({title: [turn] for title, turn in turns.items()})}, FEEDERS)
+    assert len(grids) == 5
+    assert [target.what for target in targets] == ["mp3/idle: rate of the sync face ÷ async"]
+
+
+def test_pools_are_varied(tmp_path: Path) -> None:
+    file = tmp_path / "pools.json"
+    done = run("pools.py", "--quick", "--only", "decode threads: 2", "--json", file)
     assert done.returncode == 0, done.stderr
     report = json.loads(file.read_text())
-    assert set(report["cases"]) == {"mp3/idle"}
-    contenders = report["cases"]["mp3/idle"]
-    assert {"aioaudio", "aioaudio.sync"} <= set(contenders)
-    for turns in contenders.values():
-        assert all(turn["per_second"] > 0 and turn["first_seconds"] > 0 for turn in turns)
-        assert all(turn["memory_bytes"] > 1 << 20 and 0 < turn["padding"] < 1 for turn in turns)
-    samples = [{turn["num_samples"] for turn in contenders[name]} for name in ("aioaudio", "aioaudio.sync")]
-    assert samples[0] == samples[1]
-    assert "mp3/idle: rate of the sync face ÷ async" in done.stdout
+    assert set(report["cases"]) == {"slow source, decode threads: 2", "cold files, decode threads: 2"}
+    for contenders in report["cases"].values():
+        assert {"4 read threads", "32 read threads", "in memory"} <= set(contenders)
+        assert all(turn["per_second"] > 0 for turns in contenders.values() for turn in turns)

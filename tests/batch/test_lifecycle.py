@@ -308,6 +308,6 @@ async def test_a_direct_load_goes_before_what_is_read_ahead(paths: list[Path]) -
         await session.load(Named("direct", data))
         async for _ in results:
             pass
-    # Of 64 that were queued, at most those go before it that held a slot when it came, and those that were just leaving.
+    # Of 64 that were queued, at most those go before it that held a slot when it came, or were just given one.
     assert len(names) == 65
     assert names.index("direct") < 32
