@@ -3,7 +3,7 @@
     order, grouping, crop, manifest, options, failures, room    pure planning
     feed, segment, flow, stages, pipeline                       the flow, on the I/O thread
     agree                                                       ranks that go through their epochs in step
-    collate                                                     the memory of a batch, in a decode worker
+    collate                                                     the memory of a batch, in a read worker
     statistics, trace, reporter                                 what there is to see of it
     setup                                                       from options to a run
     handover, run, results                                      what the consumer holds

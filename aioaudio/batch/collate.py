@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from aioaudio.batch.grouping import padded_length
-from aioaudio.decode import Parts, StopFlag, as_words, empty
+from aioaudio.decode import Parts, as_words, empty
 
-__all__ = ["Collate", "Layout", "Row", "Waveforms", "collate_rows"]
+__all__ = ["Collate", "Layout", "Row", "Waveforms", "collate"]
 
 Collate = Literal["padded", "jagged", "list"]
 
@@ -63,19 +62,8 @@ class Waveforms:
     thread: str
 
 
-def collate_rows(tasks: Sequence[tuple[list[Row], Layout]], _: Sequence[StopFlag]) -> list[Waveforms | Exception]:
-    """Write each batch. Blocks; call it in a decode worker."""
-    return [_guarded(rows, layout) for rows, layout in tasks]
-
-
-def _guarded(rows: list[Row], layout: Layout) -> Waveforms | Exception:
-    try:
-        return _collate(rows, layout)
-    except Exception as error:
-        return error
-
-
-def _collate(rows: list[Row], layout: Layout) -> Waveforms:
+def collate(rows: list[Row], layout: Layout) -> Waveforms:
+    """Write a batch. Raises ValueError where rows differ in rate or channels. Blocks; call it in a worker."""
     sample_rate, num_channels = _common(rows, layout)
     lengths = [row.num_samples for row in rows]
     began = time.perf_counter()

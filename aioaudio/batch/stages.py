@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 from aioaudio.audio import Audio, Batch, Clip, Failure
-from aioaudio.batch.collate import Layout, Row, collate_rows
+from aioaudio.batch.collate import Layout, Row, collate
 from aioaudio.batch.crop import Crop, Short
 from aioaudio.batch.failures import OnError
 from aioaudio.batch.feed import Feed, open_feed
@@ -138,9 +138,9 @@ class BatchStages(_Stages):
         failures = (*group.failures, *self._failures_among(group))
         self._meter.collating += 1
         try:
-            # Ahead of the decoding that waits: it is little work, and lets go of what the decoders gave.
+            # Not by a decode thread, which may have begun its next files: it is little work, and the consumer waits.
             asked = time.perf_counter()
-            made = await self._workers.decode(collate_rows, (rows, self._layout), alone=True)
+            made = await self._workers.read(collate, rows, self._layout)
         finally:
             self._meter.collating -= 1
         lengths = [row.num_samples for row in rows]

@@ -75,7 +75,7 @@ class Meter:
     def begin(self, *, read_threads: int, decode_threads: int) -> None:
         """The run begins."""
         self._began = time.perf_counter()
-        self._threads |= {"fetch": read_threads, "decode": decode_threads, "collate": decode_threads}
+        self._threads |= {"fetch": read_threads, "decode": decode_threads, "collate": read_threads}
 
     def end(self) -> None:
         """The run has ended."""
