@@ -96,6 +96,7 @@ class Grouper(Generic[T]):
         self._ledger = Ledger(progress)
         self._failures: list[Failure] = []
         self._open: _Open[T] = _Open(sizes)
+        self._dropped: list[Member[T]] = []
         self._missed: list[int] = []
         # Of the window: what it began with, how many places of it are taken, and its clips.
         self._window_start = progress
@@ -129,8 +130,15 @@ class Grouper(Generic[T]):
         """What is left when the epoch ends."""
         if self._sizes.bucket is not None:
             yield from self._cut_window(is_last=True)
-        elif self._open.members and not self._sizes.drop_last:
+        elif self._sizes.drop_last:
+            self._dropped += self._open.members
+        elif self._open.members:
             yield self._close()
+
+    def take_dropped(self) -> list[Member[T]]:
+        """The clips that have come to be in no group: what `drop_last` leaves out, and what was delivered before."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
 
     def _close(self) -> Group[T]:
         """The open group, done."""
@@ -154,8 +162,11 @@ class Grouper(Generic[T]):
     def _cut_window(self, *, is_last: bool) -> Iterator[Group[T]]:
         """The groups of the window; what would make a part of one begins the next window."""
         runs, rest = self._sorted_runs()
-        if is_last:
-            runs += [rest] if rest and not self._sizes.drop_last else []
+        if is_last and rest:
+            if self._sizes.drop_last:
+                self._dropped += rest
+            else:
+                runs.append(rest)
             rest = []
         if self._order.shuffle:
             start = self._window_start
@@ -164,9 +175,11 @@ class Grouper(Generic[T]):
         groups = [self._group(run) for run in runs]
         if self._in_order:
             self._keep_to_windows(groups, rest)
-        yield from groups[self._skip :]
-        self._skip = 0
+        for group in groups[: self._skip]:
+            self._dropped += group.members
         self._window, self._taken, self._window_bytes = rest, len(rest), sum(one.num_bytes for one in rest)
+        skip, self._skip = self._skip, 0
+        yield from groups[skip:]
 
     def _sorted_runs(self) -> tuple[list[list[Member[T]]], list[Member[T]]]:
         window = sorted(self._window, key=lambda one: (one.num_samples / one.sample_rate, one.ordinal))

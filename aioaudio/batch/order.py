@@ -44,6 +44,11 @@ class Progress:
     pending: tuple[int, ...] = ()
     skip: int = 0
 
+    @property
+    def is_beginning(self) -> bool:
+        """Whether all of its cycle is still to come."""
+        return not (self.next or self.pending or self.skip)
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

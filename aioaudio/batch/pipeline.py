@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
@@ -131,7 +131,7 @@ class Pipeline(Generic[T, R]):
                 segment.end(error)
                 return
             segment.end()
-            if last is None and is_empty and progress.next == 0:
+            if last is None and is_empty and progress.is_beginning:
                 break
             progress = Progress(progress.epoch + 1) if self._agree is None else await self._goes_on.get()
         self._segments.put_nowait(None)
@@ -151,7 +151,9 @@ class Pipeline(Generic[T, R]):
                     break
                 for entry in entries:
                     self._room.begin()
-                    segment.add(asyncio.create_task(self._load(entry, progress)))
+                    load = asyncio.create_task(self._load(entry, progress))
+                    load.add_done_callback(self._loaded)
+                    segment.add(load)
         finally:
             feed.close()
         return is_empty
@@ -164,16 +166,15 @@ class Pipeline(Generic[T, R]):
         return 0 if segment.is_abandoned else free
 
     async def _load(self, entry: Entry, progress: Progress) -> tuple[Entry, Loaded[T]]:
-        loaded: Loaded[T] = Loaded()
-        try:
-            loaded = await self._stages.load(entry, progress)
-        except asyncio.CancelledError:
+        return entry, await self._stages.load(entry, progress)
+
+    def _loaded(self, load: asyncio.Task[tuple[Entry, Loaded[T]]]) -> None:
+        """Count a load that has ended; one that was cancelled may never have begun."""
+        is_there = not load.cancelled() and load.exception() is None
+        self._room.loaded(load.result()[1].num_bytes if is_there else 0)
+        if not is_there:
             self._room.leave(1, 0)
-            raise
-        finally:
-            self._room.loaded(loaded.num_bytes)
-            self._has_room.set()
-        return entry, loaded
+        self._has_room.set()
 
     # From loads to groups
 
@@ -193,11 +194,22 @@ class Pipeline(Generic[T, R]):
 
     async def _groups_of(self, segment: _Segment[T]) -> AsyncIterator[Group[Loaded[T]]]:
         grouper: Grouper[Loaded[T]] = Grouper(self._sizes, self._order, segment.progress, in_order=self._flow.in_order)
+        num_clips = num_groups = 0
         async for entry, loaded in segment:
+            num_clips += 1
             for group in self._groups_with(grouper, entry, loaded):
+                num_groups += 1
                 yield group
+            self._let_go(grouper.take_dropped())
         for group in grouper.finish():
+            num_groups += 1
             yield group
+        self._let_go(grouper.take_dropped())
+        is_whole = segment.progress.is_beginning and not segment.is_abandoned
+        if self._flow.epochs is None and is_whole and num_clips and not num_groups:
+            raise ValueError(
+                f"an epoch of {num_clips} clips gave nothing, so epochs=None would never end; what failed is the cause"
+            ) from self._log.summary()
 
     def _groups_with(self, grouper: Grouper[Loaded[T]], entry: Entry, loaded: Loaded[T]) -> Iterator[Group[Loaded[T]]]:
         """The groups that are complete with this clip."""
@@ -206,10 +218,15 @@ class Pipeline(Generic[T, R]):
         elif loaded.value is not None:
             self._log.success()
         if loaded.value is None and not (loaded.failure is not None and self._flow.on_error == "return"):
-            self._room.leave(1, loaded.num_bytes)
-            self._has_room.set()
+            self._let_go([loaded])
             return grouper.miss(entry.ordinal, loaded.failure)
         return grouper.add(Member(entry.ordinal, loaded, loaded.num_samples, loaded.sample_rate, loaded.num_bytes))
+
+    def _let_go(self, clips: Sequence[Loaded[T] | Member[Loaded[T]]]) -> None:
+        """Count loaded clips that come to nothing."""
+        for clip in clips:
+            self._room.leave(1, clip.num_bytes)
+            self._has_room.set()
 
     def _judge(self, failure: Failure) -> None:
         too_many = self._log.failure(failure)
@@ -242,7 +259,7 @@ class Pipeline(Generic[T, R]):
                 answer = decide(self._flow.uneven, has_batch, *await agree.ask(has_batch))
                 is_over, is_owed = answer is Answer.END, answer is Answer.REPEAT
                 if is_over and isinstance(item, _Finishing):
-                    item.segment.abandon()
+                    self._let_go([loaded for _, loaded in item.segment.abandon()])
                     self._has_room.set()
             if isinstance(item, _Finishing):
                 delivery = await self._delivery(item)
@@ -253,7 +270,7 @@ class Pipeline(Generic[T, R]):
                     self.out.put(delivery)
                     is_owed, num_given = False, num_given + 1
                 continue
-            if is_owed and progress.cycle and not num_given:
+            if is_owed and progress.cycle and progress.is_beginning and not num_given:
                 raise ValueError("other ranks have batches, and this one has no clips that it could repeat")
             following = Progress(progress.epoch + 1) if is_over else Progress(progress.epoch, progress.cycle + 1)
             self._goes_on.put_nowait(following)

@@ -39,13 +39,17 @@ class Segment(Generic[T]):
         self._ended, self._error = True, error
         self._changed.set()
 
-    def abandon(self) -> None:
-        """End it: what runs is cancelled, and nobody gets what there is."""
+    def abandon(self) -> list[T]:
+        """End it: what runs is cancelled, and nobody gets what there is but the caller."""
         self.is_abandoned = True
-        for load in self.loads():
+        for load in self._running:
             load.cancel()
+        # In order, one that runs is among the ready, unless somebody awaits it and so has it.
+        left = self._ready if self._in_order else self._running.union(self._ready)
+        ended = [load.result() for load in left if load.done() and not load.cancelled() and load.exception() is None]
         self._ready.clear()
         self._changed.set()
+        return ended
 
     def loads(self) -> list[asyncio.Task[T]]:
         """The loads whose results nobody has had."""

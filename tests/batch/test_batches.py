@@ -368,3 +368,11 @@ def test_the_sync_face_gives_the_same(paths: list[Path]) -> None:
 
 async def test_the_sync_face_works_beside_a_running_loop(paths: list[Path]) -> None:
     assert sum(len(batch) for batch in aioaudio.sync.batches(paths, batch_size=5)) == len(paths)
+
+
+@pytest.mark.parametrize("failing", [True, False])
+async def test_epochs_without_end_end_where_they_give_nothing(paths: list[Path], failing: bool) -> None:
+    clips = ["missing.wav"] if failing else paths[:1]
+    with pytest.raises(ValueError, match="gave nothing") as caught:
+        await collect(clips, batch_size=2, epochs=None, drop_last=True, on_error="skip")
+    assert isinstance(caught.value.__cause__, ExceptionGroup) == failing
