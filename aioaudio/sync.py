@@ -23,7 +23,9 @@ def _blocking(method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]])
     @presented_as(method, __name__)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
         session = default_session()
-        future = session.workers.io().run(method(session, *args, **kwargs))
+        io = session.workers.io()
+        io.check_not_on_it()
+        future = io.run(method(session, *args, **kwargs))
         try:
             return future.result()
         finally:

@@ -181,9 +181,9 @@ class _AsyncFeed:
         except StopAsyncIteration:
             self._ended = True
             self._ready.extend(self._stream.finish())
-        except (Exception, asyncio.CancelledError) as error:
+        except BaseException as error:
             self._ended = True
-            self._error = error if isinstance(error, Exception) else RuntimeError("the input was cancelled")
+            self._error = error if isinstance(error, Exception) else RuntimeError(f"the input raised {error!r}")
 
 
 # Tasks that nobody else refers to.

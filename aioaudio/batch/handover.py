@@ -10,9 +10,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Generic, TypeVar
 
-__all__ = ["HandOver"]
+__all__ = ["Ended", "HandOver"]
 
 T = TypeVar("T")
+
+
+class Ended(Exception):
+    """No more items come. An error of its own kind: any other may be one that an input raises."""
 
 
 class HandOver(Generic[T]):
@@ -49,27 +53,29 @@ class HandOver(Generic[T]):
             self._error = None
 
     async def take(self) -> T:
-        """The next item. Raises the error, and EOFError at the end."""
+        """The next item. Raises the error, and Ended at the end."""
         while True:
             with self._lock:
-                if self._items or self._ended:
-                    break
+                if self._items:
+                    return self._items.popleft()
+                if self._ended:
+                    raise self._take_end()
                 loop = asyncio.get_running_loop()
                 ready: asyncio.Future[None] = loop.create_future()
                 self._waiting.append(lambda loop=loop, ready=ready: _wake_on(loop, ready))  # type: ignore[misc]
             await ready
-        return self._next()
 
     def take_blocking(self) -> T:
         """`take` for a thread that may block."""
         while True:
             with self._lock:
-                if self._items or self._ended:
-                    break
+                if self._items:
+                    return self._items.popleft()
+                if self._ended:
+                    raise self._take_end()
                 ready: Future[None] = Future()
                 self._waiting.append(lambda ready=ready: _wake(ready))  # type: ignore[misc]
             ready.result()
-        return self._next()
 
     def _wake_all(self) -> None:
         with self._lock:
@@ -77,16 +83,10 @@ class HandOver(Generic[T]):
         for wake in waiting:
             wake()
 
-    def _next(self) -> T:
-        with self._lock:
-            item = self._items.popleft() if self._items else None
-            error, self._error = (None, self._error) if item is not None else (self._error, None)
-        if item is not None:
-            return item
-        try:
-            raise error or EOFError
-        finally:
-            del error
+    def _take_end(self) -> BaseException:
+        """What there is to raise at the end."""
+        error, self._error = self._error, None
+        return error or Ended()
 
 
 def _wake_on(loop: asyncio.AbstractEventLoop, ready: asyncio.Future[None]) -> None:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Generic, Self, TypeVar
 
+from aioaudio.batch.handover import Ended
 from aioaudio.batch.run import Run
 from aioaudio.batch.statistics import StageStatistics
 
@@ -77,7 +78,7 @@ class Results(_Base[R]):
         self._run.start(asyncio.get_running_loop())
         try:
             return await self._run.take()
-        except EOFError:
+        except Ended:
             await self.aclose()
             raise StopAsyncIteration from None
         except Exception:
@@ -114,7 +115,7 @@ class BlockingResults(_Base[R]):
         self._run.start(None)
         try:
             return self._run.take_blocking()
-        except EOFError:
+        except Ended:
             self.close()
             raise StopIteration from None
         except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from aioaudio.batch.failures import FailureLog
 from aioaudio.batch.flow import Delivery
+from aioaudio.batch.handover import Ended
 from aioaudio.batch.order import Order, Progress
 from aioaudio.batch.pipeline import Pipeline
 from aioaudio.batch.room import Room
@@ -41,6 +43,7 @@ class Run(Generic[R]):
         self.log, self.meter = log, meter
         self._progress = start
         self._pipeline: Pipeline[Any, R] | None = None
+        self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop
         self._ended: Future[None] = Future()
         self._ended.set_running_or_notify_cancel()  # so that whoever waits for it cannot cancel it
@@ -58,10 +61,15 @@ class Run(Generic[R]):
 
     def start(self, home: asyncio.AbstractEventLoop | None) -> None:
         """Begin, if that has not been done; `home` is the caller's loop, if it has one."""
-        if self._pipeline is not None or self._closed:
-            return
+        with self._lock:  # several threads may ask for the first result
+            if self._pipeline is None and not self._closed:
+                self._begin(home)
+
+    def _begin(self, home: asyncio.AbstractEventLoop | None) -> None:
         workers = self._workers()
         io = workers.io()
+        if home is None:
+            io.check_not_on_it()
         pipeline, room = self._make(workers, home, self._progress)
         self.meter.begin(read_threads=workers.read_threads, decode_threads=workers.decode_threads)
         self._loop = io.loop
@@ -77,16 +85,16 @@ class Run(Generic[R]):
         future.add_done_callback(end)
 
     async def take(self) -> R:
-        """The next result. Raises EOFError at the end."""
+        """The next result. Raises Ended at the end."""
         if self._closed or self._pipeline is None:
-            raise EOFError
+            raise Ended
         asked = time.perf_counter()
         return self._taken(self._pipeline, await self._pipeline.out.take(), asked)
 
     def take_blocking(self) -> R:
         """`take` in a thread that may block."""
         if self._closed or self._pipeline is None:
-            raise EOFError
+            raise Ended
         asked = time.perf_counter()
         return self._taken(self._pipeline, self._pipeline.out.take_blocking(), asked)
 

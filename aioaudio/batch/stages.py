@@ -169,7 +169,11 @@ async def load_guarded(
         return loaded(await load(times))
     except ClosedError:
         raise
-    except Exception as error:
+    except BaseException as raised:
+        task = asyncio.current_task()
+        if isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        error = raised if isinstance(raised, Exception) else RuntimeError(f"the source raised {raised!r}")
         is_fetch = isinstance(error, SourceError) or times.read_queued > times.decode_queued or not times.decode_queued
         stage = "fetch" if is_fetch else "decode"
         error.add_note(f"source: {getattr(error, 'source', None) or describe_source(entry.clip)}")

@@ -38,6 +38,14 @@ class IOThread:
         self.thread = Thread(self._serve, "aioaudio-io")
         self.thread.start()
 
+    def check_not_on_it(self) -> None:
+        """Raise RuntimeError on this thread itself, where to wait for what it does would be to wait for ever."""
+        if threading.current_thread() is self.thread:
+            raise RuntimeError(
+                "aioaudio.sync cannot be used in an async iterable or source that aioaudio.sync itself iterates: "
+                "await the functions of aioaudio there"
+            )
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run `coroutine` on this thread's loop; may be called from any thread.
 
@@ -78,7 +86,12 @@ class IOThread:
 
     def _serve(self) -> None:
         try:
-            self.loop.run_forever()
+            while True:
+                # What a caller's own coroutine raises to end its program is for those who wait for it, not for a loop
+                # that others share.
+                with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                    self.loop.run_forever()
+                    break
             self.loop.run_until_complete(self._finish())
         finally:
             self._executor.shutdown(cancel_futures=True)

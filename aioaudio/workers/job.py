@@ -100,6 +100,15 @@ def deliver(jobs: list[Job], results: Sequence[Any]) -> None:
             loop.call_soon_threadsafe(_settle, outcomes)
 
 
+def _as_error(raised: BaseException) -> Exception:
+    """What a job has raised, as something that ends neither a coroutine quietly nor an event loop."""
+    if isinstance(raised, Exception) and not isinstance(raised, StopIteration | StopAsyncIteration):
+        return raised
+    error = RuntimeError(f"{raised!r} was raised")
+    error.__cause__ = raised
+    return error
+
+
 def _settle(outcomes: list[tuple[Job, Any]]) -> None:
     for job, result in outcomes:
         future = job.future
@@ -107,9 +116,7 @@ def _settle(outcomes: list[tuple[Job, Any]]) -> None:
             continue
         if job.is_set:  # then the result may be half of one; who still waits was not cancelled, but closed
             future.set_exception(ClosedError("closed by aclose()"))
-        elif isinstance(result, StopIteration):  # which a future refuses, since it would end a coroutine quietly
-            future.set_exception(RuntimeError(f"{result!r} was raised"))
         elif isinstance(result, BaseException):
-            future.set_exception(result)
+            future.set_exception(_as_error(result))
         else:
             future.set_result(result)

@@ -333,6 +333,50 @@ async def test_an_error_of_the_input_comes_after_the_batches_before_it(paths: li
         await assert_as_loaded(come, paths[:4])
 
 
+@pytest.mark.parametrize(
+    "raised",
+    [
+        EOFError("cut"),
+        StopIteration(),
+        StopAsyncIteration(),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        asyncio.CancelledError(),
+    ],
+    ids=repr,
+)
+def test_whatever_an_input_or_a_source_raises_is_an_error_and_ends_no_thread(paths: list[Path], raised: Any) -> None:
+    def clips() -> Iterator[Path]:
+        yield paths[0]
+        yield Rows()[1]
+
+    class Rows:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> Path:
+            if index == 1:
+                raise raised
+            return paths[index]
+
+    async def awaited() -> AsyncIterator[Path]:
+        yield paths[0]
+        raise raised
+
+    class Source:
+        def read(self, size: int = -1) -> bytes:
+            raise raised
+
+    for input in (clips(), Rows(), awaited()):
+        results = aioaudio.sync.batches(input, batch_size=1)
+        assert [clip.source for clip in next(results).clips] == paths[:1]
+        with pytest.raises(Exception, match=r"cut|Error\(\)|Stop|Exit|Interrupt"):
+            next(results)
+    with aioaudio.sync.batches([paths[0], Source(), paths[1]], batch_size=3, on_error="skip") as results:
+        assert [clip.source for batch in results for clip in batch.clips] == paths[:2]
+    assert results.failures is not None
+
+
 async def test_no_clips_are_no_batches() -> None:
     assert await collect([], batch_size=2) == []
     assert await collect([], batch_size=2, epochs=None) == []

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import io
 import random
+import sys
 import threading
 import time
 import weakref
@@ -202,6 +203,32 @@ async def test_several_tasks_share_the_results(session: Session, paths: list[Pat
     async with session.load_many(paths * 4) as results:
         await asyncio.gather(*(consume(results) for _ in range(3)))
     assert sorted(come) == sorted(paths * 4)
+
+
+def test_several_threads_share_the_results(paths: list[Path]) -> None:
+    come: list[Any] = []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(10):
+            results = aioaudio.sync.load_many(paths)
+            threads = [threading.Thread(target=lambda results=results: come.extend(results)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert sorted(result.clip.source for result in come) == sorted(paths * 10)
+
+
+def test_waiting_on_the_thread_that_does_the_work_is_an_error(paths: list[Path]) -> None:
+    async def clips() -> AsyncIterator[Path]:
+        yield paths[0]
+        aioaudio.sync.load(paths[0])
+
+    with pytest.raises(RuntimeError, match="await"):
+        list(aioaudio.sync.batches(clips(), batch_size=1))
 
 
 def test_a_sync_loop_that_is_left_ends_the_work(paths: list[Path]) -> None:

@@ -14,6 +14,7 @@ from aioaudio.audio import Clip, Failure
 from aioaudio.batch.failures import FailureLog, OnError
 from aioaudio.batch.flow import Flow, Loaded
 from aioaudio.batch.grouping import Group, Sizes
+from aioaudio.batch.handover import Ended
 from aioaudio.batch.order import Entry, Order, Progress, select
 from aioaudio.batch.pipeline import Pipeline
 from aioaudio.batch.room import Room
@@ -165,7 +166,7 @@ async def _consume(
         await pause(rng)
         try:
             delivery = await pipeline.out.take()
-        except EOFError:
+        except Ended:
             break
         given.append(delivery.result)
         progress = delivery.progress
