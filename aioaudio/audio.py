@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -239,6 +240,13 @@ def as_int(name: str, value: object, kind: str = "an integer") -> int:
         with contextlib.suppress(TypeError):
             return operator.index(value)  # type: ignore[arg-type]
     raise TypeError(f"{name} must be {kind}, not {value!r}")
+
+
+def as_number(name: str, value: object) -> int | float:
+    """`value` as a plain int or float, NumPy's numbers included. Raises TypeError for what is none; bool is none."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def check_range(start_seconds: float, stop_seconds: float | None) -> None:

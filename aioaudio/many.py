@@ -259,21 +259,22 @@ class ManyOperations:
         )
         check_timeout(timeout)
         sizes = Sizes(
-            batch_size=batch_size,
-            batch_seconds=batch_seconds,
-            pad_to_multiple=pad_to_multiple,
-            bucket=bucket,
-            window_bytes=prefetch_bytes // 2,
+            batch_size=what.batch_size,
+            batch_seconds=what.batch_seconds,
+            pad_to_multiple=what.pad_to_multiple,
+            bucket=what.bucket,
+            window_bytes=flow.prefetch_bytes // 2,
             drop_last=drop_last,
         )
         layout = Layout(
             collate=collate,
-            pad_to_multiple=pad_to_multiple,
+            pad_to_multiple=what.pad_to_multiple,
             dtype=dtype,
-            sample_rate=sample_rate,
-            num_channels=num_channels if options.channels is None else len(options.channels),
+            sample_rate=options.sample_rate,
+            num_channels=options.num_channels if options.channels is None else len(options.channels),
         )
-        plan = RunPlan(checked_clips(clips, epochs), which, flow, sizes, batch_clips=batch_size or _GUESSED_CLIPS)
+        batch_clips = what.batch_size or _GUESSED_CLIPS
+        plan = RunPlan(checked_clips(clips, which.epochs), which, flow, sizes, batch_clips=batch_clips)
 
         def stages(workers: Workers, input: Mapping[str, Any]) -> BatchStages:
             async def load(clip: Clip, times: Times, narrow: Narrow | None) -> Parts:

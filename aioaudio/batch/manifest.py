@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator, Mapping
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aioaudio.audio import Clip
+from aioaudio.audio import Clip, as_number
 
 __all__ = ["MANIFEST_SUFFIXES", "Manifest", "as_clip", "clip_of_row"]
 
@@ -34,7 +35,8 @@ class Manifest:
             )
 
     def __iter__(self) -> Iterator[Clip]:
-        with self.path.open(encoding="utf-8-sig", newline="") as file:
+        with self.path.open("rb") as encoded:
+            file = _decoded(encoded)
             lines = _json_rows(file) if self.path.suffix.lower() in (".jsonl", ".json") else self._table_rows(file)
             number = 0
             while True:
@@ -48,7 +50,7 @@ class Manifest:
                 except (TypeError, ValueError) as error:
                     raise ValueError(f"{self.path}, line {number}: {error}") from error
 
-    def _table_rows(self, file: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    def _table_rows(self, file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
         # Quotes are those of CSV; transcripts in TSV have them as they are.
         is_tsv = self.path.suffix.lower() == ".tsv"
         reader = (
@@ -63,6 +65,8 @@ class Manifest:
                 return
             except csv.Error as error:
                 raise _BadLine(reader.reader.line_num, str(error)) from error
+            if not reader.fieldnames:
+                raise _BadLine(1, "is no head line: it is empty")
             if None in row or None in row.values():
                 raise _BadLine(reader.line_num, f"has not the {len(reader.fieldnames or ())} columns of the head line")
             yield reader.line_num, row
@@ -76,16 +80,25 @@ class _BadLine(Exception):
         self.number = number
 
 
-def _json_rows(file: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _decoded(file: Iterable[bytes]) -> Iterator[str]:
+    """The lines of a file as text, with their ends."""
+    for number, line in enumerate(file, 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise _BadLine(number, f"is no UTF-8: {error}") from error
+
+
+def _json_rows(file: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for number, line in enumerate(file, 1):
         if line.isspace():
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
-            raise _BadLine(number, f"is no JSON: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise _BadLine(number, f"is no JSON object, of which each line has one: {error}") from error
         if not isinstance(row, Mapping):
-            raise _BadLine(number, f"must be a JSON object, not {line.strip()[:40]!r}")
+            raise _BadLine(number, f"is no JSON object, of which each line has one: {line.strip()[:40]!r}")
         yield number, row
 
 
@@ -93,9 +106,13 @@ def as_clip(item: Any) -> Clip:
     """A clip, a row, or any source as a `Clip`. Raises TypeError and ValueError for a row that is none."""
     if isinstance(item, Clip):
         return item
-    if isinstance(item, Mapping):
+    if not isinstance(item, Mapping):
+        return Clip(item)
+    try:
         return clip_of_row(item)
-    return Clip(item)
+    except (TypeError, ValueError) as error:
+        error.add_note(f"row: {reprlib.repr(dict(item))}")
+        raise
 
 
 def clip_of_row(row: Mapping[str, Any], folder: Path | None = None) -> Clip:
@@ -126,17 +143,19 @@ def _source(value: Any, name: str, folder: Path | None) -> Any:
         value = path if data is None else data
     if isinstance(value, str) and not value:
         raise ValueError(f"{name} is empty")
-    if folder is not None and isinstance(value, str) and "://" not in value:
-        return str(folder / value)
-    return value
+    if folder is None:
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a path, not {value!r}")
+    return value if "://" in value else str(folder / value)
 
 
 def _seconds(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    if not isinstance(value, str):
+        return float(as_number(name, value))
     try:
         return float(value)
     except ValueError:

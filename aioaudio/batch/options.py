@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from aioaudio.audio import check_number
+import torch
+
+from aioaudio.audio import as_int, as_number
 from aioaudio.batch.collate import Collate
 from aioaudio.batch.crop import Short
 from aioaudio.batch.failures import OnError
@@ -36,8 +38,8 @@ class FlowOptions:
     def __post_init__(self) -> None:
         _check_choice("order", self.order, ResultOrder)
         _check_choice("on_error", self.on_error, OnError)
-        _check_int("prefetch", self.prefetch, 1)
-        _check_int("prefetch_bytes", self.prefetch_bytes, 1)
+        _take_int(self, "prefetch", 1)
+        _take_int(self, "prefetch_bytes", 1)
         _check_bool("progress", self.progress)
         if self.trace is not None and not isinstance(self.trace, str | os.PathLike):
             raise TypeError(f"trace must be a path, not {self.trace!r}")
@@ -45,7 +47,7 @@ class FlowOptions:
             return
         if self.on_error == "raise":
             raise ValueError("max_failures needs on_error='skip' or 'return'")
-        check_number("max_failures", self.max_failures)
+        object.__setattr__(self, "max_failures", as_number("max_failures", self.max_failures))
         if self.max_failures < 0 or (isinstance(self.max_failures, float) and not self.max_failures <= 1):
             raise ValueError(
                 f"max_failures must be a count, or a share from 0.0 to 1.0 of the clips, not {self.max_failures!r}"
@@ -66,11 +68,11 @@ class OrderOptions:
 
     def __post_init__(self) -> None:
         _check_bool("shuffle", self.shuffle)
-        _check_int("shuffle_buffer", self.shuffle_buffer, 1)
-        _check_int("seed", self.seed, 0)
-        _check_int("epoch", self.epoch, 0)
+        _take_int(self, "shuffle_buffer", 1)
+        _take_int(self, "seed", 0)
+        _take_int(self, "epoch", 0)
         if self.epochs is not None:
-            _check_int("epochs", self.epochs, 1)
+            _take_int(self, "epochs", 1)
         _check_choice("uneven", self.uneven, Uneven)
         resolve_shard(self.shard)
 
@@ -92,36 +94,36 @@ class BatchOptions:
         if self.batch_size is None and self.batch_seconds is None:
             raise ValueError("give batch_size, batch_seconds, or both")
         if self.batch_size is not None:
-            _check_int("batch_size", self.batch_size, 1)
+            _take_int(self, "batch_size", 1)
         if self.bucket is not None:
-            _check_int("bucket", self.bucket, 1)
+            _take_int(self, "bucket", 1)
         _check_bool("drop_last", self.drop_last)
         _check_choice("collate", self.collate, Collate)
-        _check_int("pad_to_multiple", self.pad_to_multiple, 1)
+        _take_int(self, "pad_to_multiple", 1)
         if self.pad_to_multiple > 1 and self.collate != "padded":
             raise ValueError("pad_to_multiple needs collate='padded'")
         _check_choice("crop_short", self.crop_short, Short)
         if self.crop_short != "keep" and self.crop_seconds is None:
             raise ValueError("crop_short needs crop_seconds")
-        for name, value in (("batch_seconds", self.batch_seconds), ("crop_seconds", self.crop_seconds)):
-            if value is not None:
-                check_number(name, value)
+        for name in ("batch_seconds", "crop_seconds"):
+            if getattr(self, name) is not None:
+                value = as_number(name, getattr(self, name))
                 if not (math.isfinite(value) and value > 0):
                     raise ValueError(f"{name} must be finite and positive, not {value!r}")
+                object.__setattr__(self, name, value)
 
 
 def checked_clips(clips: Any, epochs: int | None) -> Any:
     """`clips`, or the `Manifest` that a path names. Raises TypeError and ValueError for what cannot be iterated so."""
     if isinstance(clips, str | os.PathLike):
         return Manifest(clips)
-    if isinstance(clips, Mapping | bytes | bytearray | memoryview) or not (
-        isinstance(clips, Iterable | AsyncIterable) or is_indexable(clips)
-    ):
+    is_source = isinstance(clips, Mapping | bytes | bytearray | memoryview | torch.Tensor) or hasattr(clips, "read")
+    if is_source or not (isinstance(clips, Iterable | AsyncIterable) or is_indexable(clips)):
         raise TypeError(
             "clips must be an iterable or async iterable of sources, or the path of a manifest, "
-            f"not {type(clips).__name__}"
+            f"not {type(clips).__name__}" + ": give a list, also for one" * is_source
         )
-    if epochs != 1 and isinstance(clips, Iterator):
+    if epochs != 1 and isinstance(clips, Iterator | AsyncIterator):
         raise ValueError(f"epochs={epochs} needs clips that can be iterated again, not {type(clips).__name__}")
     return clips
 
@@ -134,9 +136,8 @@ def resolve_shard(shard: Any) -> tuple[int, int]:
         return _shard_of_process()
     if not (isinstance(shard, tuple) and len(shard) == 2):
         raise TypeError(f"shard must be (rank, world_size), 'auto' or None, not {shard!r}")
-    rank, world_size = shard
-    _check_int("the world size of shard", world_size, 1)
-    _check_int("the rank of shard", rank, 0)
+    world_size = _checked_int("the world size of shard", shard[1], 1)
+    rank = _checked_int("the rank of shard", shard[0], 0)
     if rank >= world_size:
         raise ValueError(f"the rank of shard must be less than its world size, not {shard!r}")
     return rank, world_size
@@ -161,8 +162,13 @@ def _check_bool(name: str, value: object) -> None:
         raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
-def _check_int(name: str, value: object, minimum: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    if value < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, not {value}")
+def _take_int(options: object, name: str, minimum: int) -> None:
+    """Check an integer of frozen options, and put a plain one in the place of NumPy's and the like."""
+    object.__setattr__(options, name, _checked_int(name, getattr(options, name), minimum))
+
+
+def _checked_int(name: str, value: object, minimum: int) -> int:
+    number = as_int(name, value)
+    if number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {number}")
+    return number

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
+from collections.abc import AsyncIterator
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,7 +159,16 @@ def test_a_wrong_option_fails_at_once_with_its_name(options: dict[str, Any], err
             operation(["a.wav"], **{"batch_size": 2, **options})
 
 
-@pytest.mark.parametrize("clips", [b"RIFF", {"a": 1}, 3, None])
+def test_numbers_of_numpy_are_numbers() -> None:
+    options: dict[str, Any] = {"batch_size": np.int64(2), "batch_seconds": np.float32(2), "seed": np.int32(3)}
+    results = aioaudio.batches(["a.wav"], **options, shard=(np.int64(0), np.int64(2)), on_error="skip", max_failures=1)
+    assert json.loads(json.dumps(results.state_dict()))["seed"] == 3
+    with pytest.raises(ValueError, match="count"):
+        aioaudio.batches(["a.wav"], batch_size=2, on_error="skip", max_failures=np.float32(1.5))
+    aioaudio.batches(["a.wav"], batch_size=2, on_error="skip", max_failures=np.int64(3))
+
+
+@pytest.mark.parametrize("clips", [b"RIFF", {"a": 1}, 3, None, io.BytesIO(), torch.zeros(4, dtype=torch.uint8)])
 def test_what_is_no_list_of_clips_fails_at_once(clips: Any) -> None:
     with pytest.raises(TypeError, match="clips"):
         aioaudio.load_many(clips)
@@ -166,5 +180,9 @@ def test_a_single_path_is_taken_for_a_manifest() -> None:
 
 
 def test_an_iterator_has_one_epoch() -> None:
-    with pytest.raises(ValueError, match="epochs"):
-        aioaudio.batches(iter(["a.wav"]), batch_size=1, epochs=2)
+    async def awaited() -> AsyncIterator[str]:
+        yield "a.wav"
+
+    for clips in (iter(["a.wav"]), awaited()):
+        with pytest.raises(ValueError, match="epochs"):
+            aioaudio.batches(clips, batch_size=1, epochs=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,29 @@ def test_a_dataset_gives_an_epoch_each_time(paths: list[Path]) -> None:
     assert names(loader(dataset)) == first
 
 
+def test_a_dataset_that_was_left_early_goes_on_to_the_next_epoch(paths: list[Path]) -> None:
+    dataset = AudioIterableDataset(paths, batch_size=5, shuffle=True)
+    first = [names([next(iter(loader(dataset)))]) for _ in range(2)]
+    whole = [names(sync.batches(paths, batch_size=5, shuffle=True, epoch=epoch)) for epoch in range(2)]
+    assert first == [batches[:1] for batches in whole]
+    twin = pickle.loads(pickle.dumps(dataset))
+    assert names(twin) == names(dataset)
+
+
+def test_a_dataset_keeps_its_state_until_it_is_used(paths: list[Path]) -> None:
+    dataset = AudioIterableDataset(paths, batch_size=5)
+    next(iterator := iter(dataset))
+    state = dataset.state_dict()
+    iterator.close()  # type: ignore[attr-defined]
+    dataset.load_state_dict(state)
+    dataset.set_epoch(state["epoch"])
+    assert dataset.state_dict() == state
+    begun = iter(dataset)
+    assert dataset.state_dict() == state
+    assert len(list(begun)) == 4
+    assert dataset.state_dict() == {"epoch": 1, "results": None}
+
+
 def test_a_dataset_resumes_within_an_epoch_and_goes_on_to_the_next(paths: list[Path]) -> None:
     def make() -> AudioIterableDataset:
         return AudioIterableDataset(paths, batch_size=5, shuffle=True)
@@ -116,6 +140,8 @@ def test_a_dataset_checks_its_options_at_once(paths: list[Path]) -> None:
         AudioIterableDataset(paths, batchsize=3)
     with pytest.raises(TypeError, match="epochs"):
         AudioIterableDataset(paths, batch_size=3, epochs=2)
+    with pytest.raises(TypeError, match="again"):
+        AudioIterableDataset(iter(paths), batch_size=3)
 
 
 def test_a_dataset_is_not_for_many_worker_processes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
