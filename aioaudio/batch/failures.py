@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Literal
 
 from aioaudio.audio import Failure
+from aioaudio.errors import DamagedAudioError
 
-__all__ = ["FailureLog", "OnError"]
+__all__ = ["FailureLog", "OnError", "carried_bytes", "without_audio"]
 
 OnError = Literal["raise", "skip", "return"]
 
@@ -17,13 +19,27 @@ _KEPT = 1000
 _LEAST_CLIPS = 100
 
 
+def carried_bytes(error: Exception) -> int:
+    """Bytes of the audio that an error carries."""
+    return error.audio.waveform.nbytes if isinstance(error, DamagedAudioError) and error.audio is not None else 0
+
+
+def without_audio(error: Exception) -> Exception:
+    """The error without the audio that it carries, for whoever keeps many."""
+    if not isinstance(error, DamagedAudioError) or error.audio is None:
+        return error
+    twin = copy.copy(error)
+    twin.audio = None
+    return twin
+
+
 class FailureLog:
     """Counts clips and failures, and says when there are too many: more than `max_failures`, a number (int) or a share
     (float) of the clips; `total` is how many those are, None where that is not known."""
 
     def __init__(self, max_failures: int | float | None, total: int | None) -> None:
         self._max_failures, self._total = max_failures, total
-        self._kept: list[Failure] = []
+        self._kept: list[Exception] = []
         self.num_clips = 0
         self.num_failures = 0
 
@@ -36,7 +52,7 @@ class FailureLog:
         self.num_clips += 1
         self.num_failures += 1
         if len(self._kept) < _KEPT:
-            self._kept.append(failure)
+            self._kept.append(without_audio(failure.error))
         return self._summary(f", more than max_failures={self._max_failures}") if self._is_too_many() else None
 
     def summary(self) -> ExceptionGroup[Exception] | None:
@@ -55,4 +71,4 @@ class FailureLog:
         message = f"{self.num_failures} of {self.num_clips} clips failed{reason}"
         if len(self._kept) < self.num_failures:
             message += f"; the first {len(self._kept)} are here"
-        return ExceptionGroup(message, [failure.error for failure in self._kept])
+        return ExceptionGroup(message, self._kept)

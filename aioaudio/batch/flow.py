@@ -56,6 +56,10 @@ class Delivery(Generic[R]):
 class Stages(Protocol[T, R_co]):
     """What is done with the clips."""
 
+    async def begin(self) -> None:
+        """Get ready to tell of the run. Raises OSError where that cannot be done."""
+        ...
+
     def open(self, progress: Progress) -> Feed:
         """The clips that are still to come of an epoch."""
         ...

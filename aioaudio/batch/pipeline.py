@@ -13,12 +13,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias, TypeVar
 
 from aioaudio.audio import Failure
 from aioaudio.batch.agree import Agree, Answer, decide
-from aioaudio.batch.failures import FailureLog
+from aioaudio.batch.failures import FailureLog, without_audio
 from aioaudio.batch.flow import Delivery, Flow, Loaded, Stages
 from aioaudio.batch.grouping import Group, Grouper, Member, Sizes
 from aioaudio.batch.handover import HandOver
@@ -78,9 +78,10 @@ class Pipeline(Generic[T, R]):
         self._has_room, self._segments, self._finishing = asyncio.Event(), asyncio.Queue(), asyncio.Queue()
         self._goes_on = asyncio.Queue()
         self._open_segments: set[_Segment[T]] = set()
-        stages = [asyncio.create_task(self._load_all()), asyncio.create_task(self._group_all())]
-        stages.append(asyncio.create_task(self._stages.watch()))
+        stages: list[asyncio.Task[None]] = []
         try:
+            await self._stages.begin()
+            stages += map(asyncio.create_task, (self._load_all(), self._group_all(), self._stages.watch()))
             await (self._deliver_all() if self._agree is None else self._deliver_in_step(self._agree))
             self._agree = None  # nothing is left to be agreed on
             self.out.end()
@@ -213,13 +214,16 @@ class Pipeline(Generic[T, R]):
 
     def _groups_with(self, grouper: Grouper[Loaded[T]], entry: Entry, loaded: Loaded[T]) -> Iterator[Group[Loaded[T]]]:
         """The groups that are complete with this clip."""
-        if loaded.failure is not None:
-            self._judge(loaded.failure)
+        failure = loaded.failure
+        if failure is not None:
+            if self._flow.on_error == "skip":
+                failure = replace(failure, error=without_audio(failure.error))
+            self._judge(failure)
         elif loaded.value is not None:
             self._log.success()
-        if loaded.value is None and not (loaded.failure is not None and self._flow.on_error == "return"):
+        if loaded.value is None and not (failure is not None and self._flow.on_error == "return"):
             self._let_go([loaded])
-            return grouper.miss(entry.ordinal, loaded.failure)
+            return grouper.miss(entry.ordinal, failure)
         return grouper.add(Member(entry.ordinal, loaded, loaded.num_samples, loaded.sample_rate, loaded.num_bytes))
 
     def _let_go(self, clips: Sequence[Loaded[T] | Member[Loaded[T]]]) -> None:

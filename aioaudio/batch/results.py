@@ -47,8 +47,8 @@ class _Base(Generic[R]):
         """Go on where `state` was taken, with the same clips and options; before the first result.
 
         In input order the very same results follow that would have; in completion order, or with another batch size,
-        the same clips. Raises ValueError for a state of another seed, shuffling or shard, and RuntimeError once this
-        has begun.
+        the same clips. Raises ValueError for a state of another seed, shuffling or shard, or from within a `bucket` of
+        a run that made other batches of it, and RuntimeError once this has begun.
         """
         self._run.load_state_dict(state)
 

@@ -28,7 +28,11 @@ Make = Callable[[Workers, "asyncio.AbstractEventLoop | None", Progress], tuple[P
 
 
 class Run(Generic[R]):
-    """What a consumer holds of the work; the work holds nothing of it."""
+    """What a consumer holds of the work; the work holds nothing of it.
+
+    `window` are the options that decide what becomes of a bucket of clips: only a run that has the same can go on in
+    the middle of one.
+    """
 
     def __init__(
         self,
@@ -38,7 +42,9 @@ class Run(Generic[R]):
         log: FailureLog,
         meter: Meter,
         start: Progress,
+        window: Mapping[str, Any],
     ) -> None:
+        self._window = window
         self._make, self._workers, self._order = make, workers, order
         self.log, self.meter = log, meter
         self._progress = start
@@ -131,16 +137,17 @@ class Run(Generic[R]):
             "pending": list(progress.pending),
             "skip": progress.skip,
             **_identity(order),
+            "window": dict(self._window),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Begin where `state` was taken."""
         self.check_not_begun()
-        if state.get("version") != 1:
+        if state.get("version") != 1 or not state.keys() >= self.state_dict().keys():
             raise ValueError(f"this is no state of a run: {state!r}")
-        for name, value in _identity(self._order).items():
-            if state[name] != value:
-                raise ValueError(f"the state is of a run with {name}={state[name]!r}, this one has {value!r}")
+        _check_same(state, _identity(self._order), "of a run")
+        if state["skip"]:
+            _check_same(state["window"], self._window, "from within a bucket of a run")
         self._progress = Progress(state["epoch"], state["cycle"], state["next"], tuple(state["pending"]), state["skip"])
 
     def _taken(self, pipeline: Pipeline[Any, R], delivery: Delivery[R], asked: float) -> R:
@@ -155,6 +162,12 @@ class Run(Generic[R]):
         self._closed = True
         if self._pipeline is not None:
             self._pipeline.out.clear()
+
+
+def _check_same(state: Mapping[str, Any], here: Mapping[str, Any], of: str) -> None:
+    for name, value in here.items():
+        if state.get(name) != value:
+            raise ValueError(f"the state is {of} with {name}={state.get(name)!r}, this one has {value!r}")
 
 
 def _identity(order: Order) -> dict[str, Any]:

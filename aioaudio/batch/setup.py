@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from aioaudio.batch.agree import Ranks
@@ -67,7 +67,8 @@ class RunPlan:
             )
             return Pipeline(make_stages(workers, input), flow, self.sizes, order, log, start, agree), room
 
-        return Run(make, workers, order, log, meter, Progress(which.epoch))
+        window = {**asdict(self.sizes), "order": self.flow.order}
+        return Run(make, workers, order, log, meter, Progress(which.epoch), window)
 
     def _num_clips(self, rank: int, world_size: int) -> int | None:
         if self.which.epochs is None or not is_indexable(self.clips):

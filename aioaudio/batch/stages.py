@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from aioaudio.audio import Audio, Batch, Clip, Failure
 from aioaudio.batch.collate import Layout, Row, collate
 from aioaudio.batch.crop import Crop, Short
-from aioaudio.batch.failures import OnError
+from aioaudio.batch.failures import OnError, carried_bytes
 from aioaudio.batch.feed import Feed, open_feed
 from aioaudio.batch.flow import Loaded
 from aioaudio.batch.grouping import Group, padded_length
@@ -50,6 +50,10 @@ class _Stages:
     ) -> None:
         self._clips, self._order, self._meter, self._reporter = clips, order, meter, reporter
         self._workers, self._home = workers, home
+
+    async def begin(self) -> None:
+        if self._reporter.is_needed:
+            await self._workers.read(self._reporter.begin)
 
     def open(self, progress: Progress) -> Feed:
         return open_feed(self._clips, as_clip, self._order, progress, self._workers, self._home)
@@ -151,7 +155,7 @@ class BatchStages(_Stages):
         self._meter.ready += 1
         clips = tuple(clip for clip, _ in present)
         batch = Batch(made.waveforms, made.lengths, made.sample_rate, clips, starts, failures)
-        return batch, made.num_bytes
+        return batch, made.num_bytes + sum(carried_bytes(failure.error) for failure in failures)
 
     def _failures_among(self, group: Group[Loaded[Any]]) -> list[Failure]:
         """Those that have a place in the batch."""
@@ -163,24 +167,38 @@ async def load_guarded(
 ) -> Loaded[Any]:
     """What a load gives, or its failure. What is wrong with the run itself, not with the clip, is raised."""
     times = Times()
-    stage: Literal["fetch", "decode"] | None = None
+    failure: Failure | None = None
     meter.load_began(times)
     try:
         return loaded(await load(times))
     except ClosedError:
         raise
     except BaseException as raised:
-        task = asyncio.current_task()
-        if isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling():
+        if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
             raise
-        error = raised if isinstance(raised, Exception) else RuntimeError(f"the source raised {raised!r}")
-        is_fetch = isinstance(error, SourceError) or times.read_queued > times.decode_queued or not times.decode_queued
-        stage = "fetch" if is_fetch else "decode"
-        error.add_note(f"source: {getattr(error, 'source', None) or describe_source(entry.clip)}")
-        error.add_note(f"stage: {stage}")
-        return Loaded(failure=Failure(entry.clip, error, stage))
+        failure = _failure(entry.clip, raised, times)
+        return Loaded(failure=failure, num_bytes=carried_bytes(failure.error))
     finally:
-        meter.load_ended(times, describe_source(entry.clip), stage)
+        meter.load_ended(times, describe_source(entry.clip), None if failure is None else failure.stage)
+        del failure  # its error refers to this frame
+
+
+def _is_cancelled() -> bool:
+    """Whether a cancellation is meant for this task: a source may raise one of its own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _failure(clip: Clip, raised: BaseException, times: Times) -> Failure:
+    error = raised
+    if not isinstance(error, Exception):
+        error = RuntimeError(f"the source raised {raised!r}")
+        error.__cause__ = raised
+    is_fetch = isinstance(error, SourceError) or times.read_queued > times.decode_queued or not times.decode_queued
+    stage: Literal["fetch", "decode"] = "fetch" if is_fetch else "decode"
+    error.add_note(f"source: {getattr(error, 'source', None) or describe_source(clip)}")
+    error.add_note(f"stage: {stage}")
+    return Failure(clip, error, stage)
 
 
 def describe_source(clip: Clip) -> str:

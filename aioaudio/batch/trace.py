@@ -10,7 +10,8 @@ __all__ = ["Trace"]
 
 
 class Trace:
-    """Collects spans in any thread; `write` puts them into the file, and `end` makes it whole. Both block."""
+    """Collects spans in any thread; `open` begins the file, `write` puts them into it, and `end` makes it whole. These
+    block, and raise OSError."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
@@ -30,19 +31,22 @@ class Trace:
         self._add(lane, {"ph": "b", "ts": began * 1e6, **common})
         self._add(lane, {"ph": "e", "ts": ended * 1e6, **common})
 
+    def open(self) -> None:
+        """Begin the file."""
+        self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
+        self._file.write("[\n")
+
     def write(self) -> None:
         """Write what was collected."""
+        assert self._file is not None
         events, self._events = self._events, []
-        if self._file is None:
-            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
-            self._file.write("[\n")
         self._file.writelines(json.dumps(event) + ",\n" for event in events)
 
     def end(self) -> None:
         """Write the rest, and close the file."""
-        self.write()
         assert self._file is not None
         with self._file as file:
+            self.write()
             # The list ends with an event, since JSON allows no comma behind the last.
             json.dump({"ph": "M", "name": "process_name", "pid": os.getpid(), "args": {"name": "aioaudio"}}, file)
             file.write("\n]\n")

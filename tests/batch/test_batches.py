@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,35 @@ async def test_returned_failures_keep_their_place(paths: list[Path], broken: Pat
     batches = await collect([paths[0], broken, broken, broken, paths[1]], batch_size=2, on_error="return")
     assert [(len(batch), len(batch.failures)) for batch in batches] == [(1, 1), (0, 2), (1, 0)]
     assert batches[1].waveforms.shape == (0, 1, 0)  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def damaged(paths: list[Path], tmp_path: Path) -> Path:
+    path = tmp_path / "damaged.wav"
+    path.write_bytes(paths[2].read_bytes()[:-200])
+    return path
+
+
+def test_skipped_damage_holds_no_audio_and_returned_damage_goes_with_its_failure(
+    paths: list[Path], damaged: Path
+) -> None:
+    def audio_of(error: Exception) -> Any:
+        assert isinstance(error, aioaudio.DamagedAudioError)
+        return error.audio
+
+    results = aioaudio.sync.batches([damaged, *paths], batch_size=3, on_error="skip")
+    errors = [failure.error for batch in results for failure in batch.failures]
+    assert results.failures is not None
+    assert [audio_of(error) for error in (*errors, *results.failures.exceptions)] == [None, None]
+    gc.disable()
+    try:
+        for returned in aioaudio.sync.load_many([damaged, *paths], on_error="return"):
+            if isinstance(returned, aioaudio.Failure):
+                reference = weakref.ref(audio_of(returned.error).waveform)
+        del returned
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 async def test_one_failure_too_many_stops_with_all_of_them(paths: list[Path], broken: Path) -> None:

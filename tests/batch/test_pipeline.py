@@ -53,6 +53,9 @@ class MadeUp:
     order: Order
     rng: random.Random
 
+    async def begin(self) -> None:
+        await pause(self.rng)
+
     def open(self, progress: Progress) -> ListFeed:
         return ListFeed(list(select(self.clips, self.order, progress)), self.rng)
 

@@ -70,12 +70,27 @@ def test_a_state_of_another_run_is_refused(paths: list[Path]) -> None:
     for options in ({"seed": 1}, {"shuffle": True}, {"shard": (0, 2)}):
         with pytest.raises(ValueError, match=next(iter(options)).replace("shard", "world_size")):
             sync.batches(paths, batch_size=4, **options).load_state_dict(state)
-    with pytest.raises(ValueError, match="no state"):
-        sync.batches(paths, batch_size=4).load_state_dict({})
+    for wrong in ({}, {"version": 1}):
+        with pytest.raises(ValueError, match="no state"):
+            sync.batches(paths, batch_size=4).load_state_dict(wrong)
     with sync.batches(paths, batch_size=4) as begun:
         next(begun)
         with pytest.raises(RuntimeError, match="already"):
             begun.load_state_dict(state)
+
+
+def test_a_run_with_other_batches_goes_on_between_buckets_only(paths: list[Path]) -> None:
+    with sync.batches(paths, batch_size=4, bucket=8) as first:
+        names([next(first)])
+        within = first.state_dict()
+        before = names(next(first) for _ in range(1))
+        between = first.state_dict()
+    other = sync.batches(paths, batch_size=3, bucket=8)
+    with pytest.raises(ValueError, match="batch_size=4, this one has 3"):
+        other.load_state_dict(within)
+    other.load_state_dict(between)
+    assert len(before) == 1
+    assert sorted(name for batch in names(other) for name in batch) == sorted(path.name for path in paths[8:])
 
 
 def loader(dataset: AudioIterableDataset) -> Any:

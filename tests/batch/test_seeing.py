@@ -66,3 +66,12 @@ async def test_a_trace_shows_reads_decodes_batches_and_the_consumer(
         assert {str(path) for path in paths} <= decodes
         reads = [event["ph"] for event in events if event.get("cat") == "fetch"]
         assert reads.count("b") == reads.count("e") > 0
+
+
+def test_a_trace_that_cannot_be_written_is_an_error_and_one_that_is_cut_short_a_warning(
+    paths: list[Path], tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        next(aioaudio.sync.batches(paths, batch_size=4, trace=tmp_path / "missing" / "trace.json"))
+    with pytest.warns(RuntimeWarning, match="not complete"):
+        assert len(list(aioaudio.sync.batches(paths, batch_size=4, trace="/dev/full"))) == 6
