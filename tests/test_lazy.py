@@ -184,6 +184,17 @@ def test_waiting_for_the_last_of_many_does_not_deadlock(data: Path) -> None:
         asyncio.run(close(session))
 
 
+def test_a_thread_that_loads_is_not_kept_waiting(held: Held, wav: bytes) -> None:
+    class Nested(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            inner.sum()
+            return super().read(size)
+
+    inner = aioaudio.submit(held)
+    with pytest.raises(RuntimeError, match="keep the threads"):
+        aioaudio.sync.load(Nested(wav))
+
+
 def test_a_cell_of_a_kernel_may_wait(wav: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = types.SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
@@ -288,6 +299,15 @@ async def test_use_after_cancel_says_so_and_cancels_no_caller(held: Held, caplog
     assert repr(lazy) == "LazyAudio('<Held>', cancelled)"
     del lazy
     assert caplog.records == []
+
+
+def test_cancel_ends_a_wait_in_another_thread(held: Held) -> None:
+    lazy = aioaudio.submit(held)
+    with ThreadPoolExecutor(1) as threads:
+        use = threads.submit(lazy.sum)
+        assert lazy.cancel()
+        with pytest.raises(concurrent.futures.CancelledError):
+            use.result(PATIENCE)
 
 
 def test_a_load_that_is_done_is_not_cancelled(wav: bytes, samples: torch.Tensor) -> None:

@@ -4,49 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
-import functools
 import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator
-from concurrent.futures import Future, wait
+from collections.abc import Generator
+from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
 
 from aioaudio.audio import Audio, Clip
 from aioaudio.errors import ClosedError, FetchError
 from aioaudio.fetch import AsyncChunks, AsyncFile, Resolved, resolve
+from aioaudio.lazy.stand_in import StandIn
 from aioaudio.loading import load_audio
 from aioaudio.options import LoadOptions
-from aioaudio.workers import Workers
+from aioaudio.workers import Thread, Workers
 
 __all__ = ["LazyAudio", "begin"]
 
 logger = logging.getLogger("aioaudio")
 
-# No tensor at run time: torch's C code would look into one that has no samples yet, and find none, without an error.
-# Nor may `__class__` claim to be one: that same code would then take this object for one of its own, and crash.
-if TYPE_CHECKING:
-    _Tensor = torch.Tensor
-else:
-    _Tensor = object
 
-# What Python looks up on a type, and so never asks `__getattr__` for.
-_OPERATORS = """
-    abs add and bool complex contains delitem eq float floordiv ge getitem gt index int invert iter le len lshift lt
-    matmul mod mul ne neg or pos pow radd rand reversed rfloordiv rlshift rmatmul rmod rmul ror rpow rrshift rshift rsub
-    rtruediv rxor setitem sub truediv xor
-""".split()
-_IN_PLACE_OPERATORS = "iadd iand ifloordiv ilshift imod imul ior ipow irshift isub itruediv ixor".split()
-
-
-class LazyAudio(_Tensor):
+class LazyAudio(StandIn):
     """Audio that is being loaded; made by `submit`, which returns at once.
 
     `await lazy` and `lazy.result()` give the `Audio`. Wherever a tensor is expected, this is the waveform: it waits for
@@ -62,20 +45,7 @@ class LazyAudio(_Tensor):
     May be used from any threads.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_dtype",
-        "_future",
-        "_home",
-        "_loop",
-        "_name",
-        "_pid",
-        "_sample_rate",
-        "_seen",
-        "_trace",
-    )
-
-    __array_priority__ = 1000  # so that NumPy leaves operators to this, as it does to tensors
+    __slots__ = ("_future", "_home", "_loop", "_name", "_options", "_pid", "_seen", "_trace")
 
     def __init__(
         self,
@@ -87,7 +57,7 @@ class LazyAudio(_Tensor):
         home: asyncio.AbstractEventLoop | None,
     ) -> None:
         self._future, self._loop, self._home = future, loop, home
-        self._name, self._dtype, self._sample_rate = name, options.dtype, options.sample_rate
+        self._name, self._options = name, options
         self._pid = os.getpid()
         self._seen = False
         self._trace: TracebackType | None = None
@@ -121,12 +91,12 @@ class LazyAudio(_Tensor):
     @property
     def sample_rate(self) -> int:
         """In Hz. Waits for the load, unless `submit` was given a `sample_rate`."""
-        return self._sample_rate or self.result().sample_rate
+        return self._options.sample_rate or self.result().sample_rate
 
     @property
     def dtype(self) -> torch.dtype:  # type: ignore[override]
         """That of the samples. Never waits."""
-        return self._dtype
+        return self._options.dtype
 
     @property
     def shape(self) -> torch.Size:  # type: ignore[override]
@@ -145,53 +115,16 @@ class LazyAudio(_Tensor):
             return f"Lazy{self._future.result()!r}"
         return f"LazyAudio({self._name!r}, {state})"
 
-    # As a tensor
-
-    @classmethod
-    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*_loaded(tuple(args)), **_loaded(dict(kwargs or {})))
-
-    def __getattr__(self, name: str) -> Any:
-        if not hasattr(torch.Tensor, name):
-            raise AttributeError(f"a LazyAudio has no attribute {name!r}, and neither have tensors")
-        if callable(getattr(torch.Tensor, name)):
-            return functools.partial(_call_method, self, name)
-        return getattr(self._samples(), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in LazyAudio.__slots__:
-            object.__setattr__(self, name, value)
-        elif not hasattr(torch.Tensor, name):
-            raise AttributeError(f"a LazyAudio takes no attribute {name!r} that tensors do not have")
-        else:
-            setattr(self._samples(), name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *dir(torch.Tensor)})
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return np.array(self._samples().numpy(), dtype=dtype, copy=copy)
-
-    __hash__ = object.__hash__
-
-    def __copy__(self) -> torch.Tensor:
-        return copy.copy(self._samples())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
-        return copy.deepcopy(self._samples(), memo)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        samples: Any = self._samples()
-        return samples.__reduce_ex__(protocol)
-
     # Waiting
 
     def _samples(self) -> torch.Tensor:
         return self.result().waveform
 
     def _block(self, timeout: float | None) -> None:
-        if not wait([self._future], timeout).done:
-            raise TimeoutError(f"{self!r} was not done within {timeout} s")
+        try:
+            self._future.exception(timeout)
+        except TimeoutError:
+            raise TimeoutError(f"{self!r} was not done within {timeout} s") from None
 
     async def _arrival(self) -> Audio:
         if not self._future.done():
@@ -214,6 +147,9 @@ class LazyAudio(_Tensor):
             raise RuntimeError(f"{self!r} has a source that belongs to an event loop which does not run any more")
 
     def _check_that_it_may_block(self) -> None:
+        is_worker = isinstance(threading.current_thread(), Thread)
+        if is_worker:
+            raise RuntimeError(f"{self!r} is not done, and to wait here could keep the threads from loading it")
         try:
             running = asyncio.get_running_loop()
         except RuntimeError:
@@ -234,36 +170,13 @@ class LazyAudio(_Tensor):
                 logger.warning("a load failed, and nobody has asked for it: %s: %s", type(error).__name__, error)
 
 
-def _operator(name: str) -> Callable[..., Any]:
-    def method(self: LazyAudio, *args: Any) -> Any:
-        return getattr(self._samples(), name)(*args)
-
-    method.__name__ = name
-    return method
-
-
-def _in_place_operator(name: str) -> Callable[..., Any]:
-    def method(self: LazyAudio, *args: Any) -> Any:
-        samples = self._samples()
-        result = getattr(samples, name)(*args)
-        return self if result is samples else result
-
-    method.__name__ = name
-    return method
-
-
-for _name in _OPERATORS:
-    setattr(LazyAudio, f"__{_name}__", _operator(f"__{_name}__"))
-for _name in _IN_PLACE_OPERATORS:
-    setattr(LazyAudio, f"__{_name}__", _in_place_operator(f"__{_name}__"))
-
-
 def begin(workers: Workers, source: Any, options: LoadOptions, timeout: float | None, clip: Clip | None) -> LazyAudio:
     """Begin a load on the I/O thread, which no caller blocks; may be called from any thread.
 
     What the source itself awaits belongs to the caller's event loop, if one runs.
     """
-    resolved, home = resolve(source), None
+    resolved = resolve(source)
+    home = None
     if isinstance(resolved, AsyncFile | AsyncChunks):
         with contextlib.suppress(RuntimeError):  # none runs: then the I/O thread's loop serves
             home = asyncio.get_running_loop()
@@ -305,21 +218,6 @@ async def _until_done(future: Future[Any]) -> None:
 
     future.add_done_callback(wake)
     await arrived
-
-
-def _call_method(lazy: LazyAudio, name: str, /, *args: Any, **kwargs: Any) -> Any:
-    return getattr(lazy._samples(), name)(*args, **kwargs)
-
-
-def _loaded(value: Any) -> Any:
-    """What a torch function is given, with samples in the place of each LazyAudio."""
-    if isinstance(value, LazyAudio):
-        return value._samples()
-    if type(value) in (list, tuple):
-        return type(value)(map(_loaded, value))
-    if type(value) is dict:
-        return {key: _loaded(item) for key, item in value.items()}
-    return value
 
 
 def _runs_cells() -> bool:
