@@ -52,7 +52,7 @@ MAX_RATIO = 1.25
 class Effort:
     """How many clips are loaded, and how long they are."""
 
-    num_clips: int = 32
+    num_clips: int = 16
     clip_seconds: float = 10
 
 
