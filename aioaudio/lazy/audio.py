@@ -85,7 +85,6 @@ class LazyAudio(StandIn):
 
     def cancel(self) -> bool:
         """End the load; False where it is done already. Its use then raises `concurrent.futures.CancelledError`."""
-        self._seen = True
         return self._future.cancel()
 
     @property

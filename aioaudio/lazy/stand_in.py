@@ -66,8 +66,6 @@ class StandIn(_Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self._samples().numpy(), dtype=dtype, copy=copy)
 
-    __hash__ = object.__hash__
-
     def __copy__(self) -> torch.Tensor:
         return copy.copy(self._samples())
 
