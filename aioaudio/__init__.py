@@ -9,7 +9,7 @@ The functions are the methods of a default `Session`; `aioaudio.sync` has the sa
 """
 
 from aioaudio import sync
-from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, run
+from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, run, submit
 from aioaudio.audio import Audio, AudioInfo, Batch, Clip, Damage, Failure, Track
 from aioaudio.batch import BlockingResults, Results, StageStatistics
 from aioaudio.dataset import AudioIterableDataset
@@ -27,6 +27,7 @@ from aioaudio.errors import (
     SourceNotFound,
     UnsupportedAudioError,
 )
+from aioaudio.lazy import LazyAudio
 from aioaudio.options import RawPCM
 from aioaudio.report import doctor
 from aioaudio.session import Session
@@ -47,6 +48,7 @@ __all__ = [
     "Encoded",
     "Failure",
     "FetchError",
+    "LazyAudio",
     "LimitError",
     "RawPCM",
     "Results",
@@ -66,5 +68,6 @@ __all__ = [
     "load",
     "load_many",
     "run",
+    "submit",
     "sync",
 ]

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from aioaudio.session import Session, default_session
 
-__all__ = ["aclose", "batches", "decode", "fetch", "info", "load", "load_many", "run"]
+__all__ = ["aclose", "batches", "decode", "fetch", "info", "load", "load_many", "run", "submit"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -52,7 +52,7 @@ fetch = _of_default_session(Session.fetch)
 decode = _of_default_session(Session.decode)
 
 
-def _results_of_default_session(method: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
+def _at_once_of_default_session(method: Callable[Concatenate[Session, P], T]) -> Callable[P, T]:
     @presented_as(method, __name__)
     def function(*args: P.args, **kwargs: P.kwargs) -> T:
         return method(default_session(), *args, **kwargs)
@@ -60,8 +60,9 @@ def _results_of_default_session(method: Callable[Concatenate[Session, P], T]) ->
     return function
 
 
-load_many = _results_of_default_session(Session.load_many)
-batches = _results_of_default_session(Session.batches)
+load_many = _at_once_of_default_session(Session.load_many)
+batches = _at_once_of_default_session(Session.batches)
+submit = _at_once_of_default_session(Session.submit)
 
 
 async def aclose() -> None:

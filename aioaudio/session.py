@@ -13,6 +13,7 @@ from aioaudio.audio import Audio, AudioInfo, Clip
 from aioaudio.encoded import Encoded
 from aioaudio.errors import ClosedError
 from aioaudio.fetch import Source, fetch
+from aioaudio.lazy import LazyAudio, begin
 from aioaudio.loading import describe, load_audio
 from aioaudio.many import ManyOperations
 from aioaudio.options import LoadOptions, RawPCM, as_channels, check_timeout
@@ -107,20 +108,15 @@ class Session(ManyOperations):
         Cancellation ends the await at once, and what has not begun never does; only with `out` it first waits until no
         thread writes there any more.
         """
-        clip = None
-        if isinstance(source, Clip):
-            if start_seconds != 0 or stop_seconds is not None or track is not None:
-                raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
-            clip = source
-            source, start_seconds, stop_seconds, track = clip.source, clip.start_seconds, clip.stop_seconds, clip.track
+        clip = _as_clip(source, start_seconds, stop_seconds, track)
         options = LoadOptions(
-            start_seconds=start_seconds,
-            stop_seconds=stop_seconds,
+            start_seconds=clip.start_seconds,
+            stop_seconds=clip.stop_seconds,
             sample_rate=sample_rate,
             num_channels=num_channels,
             channels=as_channels(channels),
             dtype=dtype,
-            track=track,
+            track=clip.track,
             format=format,
             on_damage=on_damage,
             verify=verify,
@@ -129,8 +125,58 @@ class Session(ManyOperations):
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
-        audio = await load_audio(self.workers, source, options, timeout)
-        return audio if clip is None else replace(audio, clip=clip)
+        audio = await load_audio(self.workers, clip.source, options, timeout)
+        return replace(audio, clip=clip) if clip is source else audio
+
+    def submit(
+        self,
+        source: Source | Clip,
+        *,
+        start_seconds: float = 0,
+        stop_seconds: float | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        channels: Sequence[int] | None = None,
+        dtype: torch.dtype = torch.float32,
+        track: int | str | None = None,
+        format: str | RawPCM | None = None,
+        on_damage: Literal["raise", "conceal"] = "raise",
+        verify: bool = False,
+        max_seconds: float | None = None,
+        max_bytes: int | None = None,
+        timeout: float | None = None,
+    ) -> LazyAudio:
+        """Begin a load and return at once, with or without an event loop, in any thread.
+
+        All options are as in `load`. There is no `out`: while the load goes on, threads would write into your
+        tensor, with nothing that you await to say when they have let go of it. Leave the source alone until the load is
+        done: a file that is closed meanwhile fails. An async source is awaited on the event loop that runs where
+        `submit` is called, or on the library's own where none does.
+
+        Returns:
+            A `LazyAudio`: `await lazy` and `lazy.result()` give the `Audio`, and used as a tensor it waits for its
+            samples. Dropping it cancels the load.
+
+        Raises, at once, ValueError and TypeError for wrong options and for what is no source, and ClosedError; with the
+        first use, what `load` raises.
+        """
+        clip = _as_clip(source, start_seconds, stop_seconds, track)
+        options = LoadOptions(
+            start_seconds=clip.start_seconds,
+            stop_seconds=clip.stop_seconds,
+            sample_rate=sample_rate,
+            num_channels=num_channels,
+            channels=as_channels(channels),
+            dtype=dtype,
+            track=clip.track,
+            format=format,
+            on_damage=on_damage,
+            verify=verify,
+            max_seconds=max_seconds,
+            max_bytes=max_bytes,
+        )
+        check_timeout(timeout)
+        return begin(self.workers, clip.source, options, timeout, clip if clip is source else None)
 
     async def info(
         self,
@@ -227,6 +273,15 @@ class Session(ManyOperations):
             warnings.warn(
                 f"unclosed {self!r}: use 'async with' or aclose()", ResourceWarning, source=self, stacklevel=2
             )
+
+
+def _as_clip(source: Source | Clip, start_seconds: float, stop_seconds: float | None, track: int | str | None) -> Clip:
+    """The part of a source that was asked for; a Clip as it is."""
+    if not isinstance(source, Clip):
+        return Clip(source, start_seconds, stop_seconds, track)
+    if start_seconds != 0 or stop_seconds is not None or track is not None:
+        raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
+    return source
 
 
 class _DefaultSession(Session):

@@ -1,7 +1,8 @@
 """The operations for code without an event loop: the same names, options, results and errors, but they block.
 
 The work runs on the library's own threads, so these are safe beside a running event loop (in Jupyter, say); but they
-block the thread that calls them, and with it a loop that runs there.
+block the thread that calls them, and with it a loop that runs there. `submit` does not block, and is the very same
+function as `aioaudio.submit`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from aioaudio.api import presented_as
+from aioaudio.api import presented_as, submit
 from aioaudio.batch import BlockingResults, Results
 from aioaudio.session import Session, default_session
 
-__all__ = ["batches", "decode", "fetch", "info", "load", "load_many"]
+__all__ = ["batches", "decode", "fetch", "info", "load", "load_many", "submit"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

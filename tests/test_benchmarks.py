@@ -131,6 +131,18 @@ def test_responsiveness_measures_gaps_and_gathers(tmp_path: Path) -> None:
     assert all(turn["wall_ms"] > 0 for turns in cases["together, flac"].values() for turn in turns)
 
 
+def test_lazy_measures_what_is_hidden(tmp_path: Path) -> None:
+    file = tmp_path / "lazy.json"
+    done = run("lazy.py", "--quick", "--only", "wav, torch", "flac, failures", "--json", file)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(file.read_text())
+    assert set(measured["cases"]) == {"wav, torch", "flac, failures"}
+    for contenders in measured["cases"].values():
+        assert set(contenders) == {"loads", "computation", "submit, compute, use"}
+        assert all(turn["seconds"] > 0 for turns in contenders.values() for turn in turns)
+    assert [target["what"] for target in measured["targets"]] == ["wav, torch", "flac, failures"]
+
+
 def test_the_list_names_cases_and_contenders() -> None:
     done = run("decode.py", "--list", "--only", "threads")
     assert done.returncode == 0, done.stderr

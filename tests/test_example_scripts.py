@@ -86,6 +86,16 @@ def test_gather_many_takes_a_manifest(data: Path, tmp_path: Path) -> None:
     assert "2 files, 2.5 s of audio" in done.stdout
 
 
+def test_submit_ahead_measures_all_and_names_those_that_fail(data: Path, tmp_path: Path) -> None:
+    names = ["ljspeech.wav", "jfk.opus", "ljspeech.flac"]
+    done = run("submit_ahead.py", *(data / name for name in names), tmp_path / "missing.wav")
+    assert done.returncode == 1, done.stderr
+    *rows, last = done.stdout.splitlines()
+    assert [Path(row.split()[-1]).name for row in rows] == names
+    assert rows[0].split()[:5] == rows[2].split()[:5]  # the same recording
+    assert last.startswith("SourceNotFound")
+
+
 def assert_has_learnt(printed: str, times: int = 1) -> None:
     assert len(re.findall(r"(?:9\d|100)% right", printed)) == times, printed
 

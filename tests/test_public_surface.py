@@ -28,7 +28,7 @@ VALUES: list[Any] = [
 ERRORS: list[type[aioaudio.AudioError]] = [getattr(errors, name) for name in errors.__all__]
 
 OPERATIONS = ["decode", "fetch", "info", "load"]
-MANY = ["batches", "load_many"]
+AT_ONCE = ["batches", "load_many", "submit"]
 
 
 def test_all_is_the_namespace() -> None:
@@ -38,7 +38,7 @@ def test_all_is_the_namespace() -> None:
     assert public | {"sync"} == set(aioaudio.__all__)
 
 
-@pytest.mark.parametrize("name", OPERATIONS + MANY)
+@pytest.mark.parametrize("name", OPERATIONS + AT_ONCE)
 def test_functions_have_the_signature_of_the_session(name: str) -> None:
     method = inspect.signature(getattr(aioaudio.Session, name))
     expected = list(method.parameters.values())[1:]
@@ -52,11 +52,11 @@ def test_functions_have_the_signature_of_the_session(name: str) -> None:
 
 
 def test_sync_has_every_operation() -> None:
-    assert sorted(aioaudio.sync.__all__) == sorted(OPERATIONS + MANY)
+    assert sorted(aioaudio.sync.__all__) == sorted(OPERATIONS + AT_ONCE)
 
 
 def test_only_the_subject_is_positional() -> None:
-    for name in OPERATIONS + MANY:
+    for name in OPERATIONS + AT_ONCE:
         kinds = [parameter.kind for parameter in inspect.signature(getattr(aioaudio, name)).parameters.values()]
         assert kinds[0] == inspect.Parameter.POSITIONAL_OR_KEYWORD
         assert set(kinds[1:]) == {inspect.Parameter.KEYWORD_ONLY}

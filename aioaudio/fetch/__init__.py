@@ -5,7 +5,19 @@ cache, where they need no copy.
 """
 
 from aioaudio.fetch.read import ReadWorkers, fetch, warm_up
-from aioaudio.fetch.sources import Resolved, Source, resolve
+from aioaudio.fetch.sources import AsyncChunks, AsyncFile, Resolved, Source, resolve
 from aioaudio.fetch.warm import StopFlag, is_cached, warm
 
-__all__ = ["ReadWorkers", "Resolved", "Source", "StopFlag", "fetch", "is_cached", "resolve", "warm", "warm_up"]
+__all__ = [
+    "AsyncChunks",
+    "AsyncFile",
+    "ReadWorkers",
+    "Resolved",
+    "Source",
+    "StopFlag",
+    "fetch",
+    "is_cached",
+    "resolve",
+    "warm",
+    "warm_up",
+]

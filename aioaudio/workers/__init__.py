@@ -28,6 +28,7 @@ __all__ = [
     "Kernel",
     "Statistics",
     "Stop",
+    "Thread",
     "Workers",
     "available_cpus",
     "default_decode_threads",
