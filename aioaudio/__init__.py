@@ -27,11 +27,13 @@ from aioaudio.errors import (
     SourceNotFound,
     UnsupportedAudioError,
 )
+from aioaudio.fetch import URL, HTTPOptions
 from aioaudio.options import RawPCM
 from aioaudio.report import doctor
 from aioaudio.session import Session
 
 __all__ = [
+    "URL",
     "Audio",
     "AudioError",
     "AudioInfo",
@@ -47,6 +49,7 @@ __all__ = [
     "Encoded",
     "Failure",
     "FetchError",
+    "HTTPOptions",
     "LimitError",
     "RawPCM",
     "Results",

@@ -21,6 +21,7 @@ from aioaudio.batch.reporter import Reporter
 from aioaudio.batch.statistics import Meter
 from aioaudio.decode import Narrow, Parts
 from aioaudio.errors import ClosedError, SourceError
+from aioaudio.fetch import short_name
 from aioaudio.loading import Times
 from aioaudio.workers import Workers
 
@@ -172,14 +173,8 @@ async def load_guarded(
     except Exception as error:
         is_fetch = isinstance(error, SourceError) or times.read_queued > times.decode_queued or not times.decode_queued
         stage = "fetch" if is_fetch else "decode"
-        error.add_note(f"source: {getattr(error, 'source', None) or describe_source(entry.clip)}")
+        error.add_note(f"source: {getattr(error, 'source', None) or short_name(entry.clip.source)}")
         error.add_note(f"stage: {stage}")
         return Loaded(failure=Failure(entry.clip, error, stage))
     finally:
-        meter.load_ended(times, describe_source(entry.clip), stage)
-
-
-def describe_source(clip: Clip) -> str:
-    """A short name for the source of a clip."""
-    source = clip.source
-    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else f"<{type(source).__name__}>"
+        meter.load_ended(times, short_name(entry.clip.source), stage)
