@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +163,36 @@ async def test_aclose_closes_idle_connections_also_those_of_https(
     await until(lambda: all(transport is None or transport.is_closing() for transport in transports))
 
 
+@pytest.mark.parametrize("after", [None, 0, 1000])
+@ASYNCIO
+async def test_a_peer_that_says_no_goodbye_holds_up_nothing(
+    after: int | None, secure: Server, trust: Any, speech: bytes
+) -> None:
+    stalling = Stalling(speech, after)
+    dead = threading.Event()
+    async with Session(http=HTTPOptions(ssl_context=trust[1])) as session:
+        await session.fetch(secure.add(speech))
+        loads = [asyncio.create_task(session.load(secure.add(stalling))) for _ in range(2)]
+        await until(lambda: len(secure.requests) == 3)
+        secure.call(lambda: dead.wait(60))
+        loads[0].cancel()
+        await asyncio.wait(loads[:1])
+    dead.set()
+    await asyncio.wait(loads)
+    assert isinstance(loads[1].exception(), aioaudio.ClosedError)
+
+
+@ASYNCIO
+async def test_a_handshake_that_never_ends_holds_up_nothing(trust: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        async with Session(http=HTTPOptions(ssl_context=trust[1])) as session:
+            load = asyncio.create_task(session.load(f"https://127.0.0.1:{listener.getsockname()[1]}/a"))
+            connection, _ = await asyncio.get_running_loop().sock_accept(listener)
+        with connection, pytest.raises(aioaudio.ClosedError):
+            await load
+
+
 @ASYNCIO
 async def test_a_server_that_dies_at_any_moment_leaves_nothing(speech: bytes) -> None:
     async with Session(http=HTTPOptions(retries=1, backoff=0.001)) as session:
@@ -179,7 +210,7 @@ async def test_cancelled_at_random_moments_the_next_load_is_right(server: Server
     expected = aioaudio.sync.load(speech).waveform
     urls = [server.add(speech), server.add(Breaking(speech, 10_000, ETag='"a"')), server.add(status(503))]
     async with Session(http=HTTPOptions(backoff=0.001)) as session:
-        for moment in range(25):
+        for moment in range(15):
             loads = [asyncio.create_task(session.load(url)) for url in urls]
             for _ in range(moment):
                 await asyncio.sleep(0.0005)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import weakref
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 
 from aioaudio.errors import FetchError, SourceDenied
@@ -27,6 +29,13 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _BUFFER_BYTES = 256 * 1024
 
 
+class _Connection(ResponseHandler):
+    """A connection that goes as it is closed. TLS would wait half a minute for the other end to say goodbye."""
+
+    def close(self) -> None:
+        self.abort()
+
+
 class HTTPClient:
     """Sends requests, on the event loop on which it is made and closed."""
 
@@ -34,13 +43,15 @@ class HTTPClient:
         self.options = options
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(_headers_sent)
+        connector = aiohttp.TCPConnector(
+            limit=0,  # the places bound it, and no timeout counts while one waits for those
+            ssl=options.ssl_context or True,
+            resolver=Resolver(),
+            socket_factory=None if options.allow_private else public_socket,
+        )
+        connector._factory = functools.partial[ResponseHandler](_Connection, loop=asyncio.get_running_loop())
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0,  # the places bound it, and no timeout counts while one waits for those
-                ssl=options.ssl_context or True,
-                resolver=Resolver(),
-                socket_factory=None if options.allow_private else public_socket,
-            ),
+            connector=connector,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
@@ -56,6 +67,8 @@ class HTTPClient:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._session.close()
+        for _ in range(3):  # what was aborted just before takes the loop a turn or two
+            await asyncio.sleep(0)
 
     async def get(
         self, url: URL, extra: Mapping[str, str], patience: Patience, opened: contextlib.AsyncExitStack
