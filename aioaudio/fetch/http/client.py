@@ -8,7 +8,7 @@ import functools
 import weakref
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -33,7 +33,9 @@ class _Connection(ResponseHandler):
     """A connection that goes as it is closed. TLS would wait half a minute for the other end to say goodbye."""
 
     def close(self) -> None:
-        self.abort()
+        if self.transport is not None:
+            self.transport.abort()
+        super().close()
 
 
 class HTTPClient:
@@ -49,7 +51,9 @@ class HTTPClient:
             resolver=Resolver(),
             socket_factory=None if options.allow_private else public_socket,
         )
-        connector._factory = functools.partial[ResponseHandler](_Connection, loop=asyncio.get_running_loop())
+        connector._factory = cast(
+            "functools.partial[ResponseHandler]", functools.partial(_Connection, loop=asyncio.get_running_loop())
+        )
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,

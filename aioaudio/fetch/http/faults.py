@@ -78,7 +78,8 @@ def _message(error: Exception) -> str:
 
 
 def _is_refusal(error: Exception) -> bool:
-    return isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, NotPublicError)
+    # Some versions of aiohttp have errors that lack it.
+    return isinstance(getattr(error, "os_error", None), NotPublicError)
 
 
 def _reason(error: OSError) -> str:

@@ -20,9 +20,12 @@ def is_public(address: str) -> bool:
     """Whether an IP address is one of the public internet.
 
     An IPv4 address within an IPv6 one (mapped, NAT64, 6to4) is judged by itself. What is neither, such as addresses
-    that are private, reserved, link-local, multicast, or of this machine, is not public.
+    that are private, reserved, link-local, multicast, or of this machine, is not public; nor is what is no address.
     """
-    ip = ipaddress.ip_address(address.partition("%")[0])
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:  # another way to write one, which the system would understand
+        return False
     if isinstance(ip, ipaddress.IPv4Address):
         return ip.is_global and not ip.is_multicast
     if ip.ipv4_mapped is not None:
