@@ -64,6 +64,7 @@ def measure(samples: torch.Tensor) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--port", type=int, default=8000)
+    torch.set_num_threads(1)  # several measurements run at once: more threads for each would get into each other's way
     uvicorn.run(app, host="127.0.0.1", port=parser.parse_args().port, log_level="warning")
 
 

@@ -161,6 +161,7 @@ class HTTPBody:
                 result.message += ", and has neither ETag nor Last-Modified to continue it by"
         if self._num_failures:
             result.message += f" (tried {self._num_failures + 1} times)"
+        result.args = (result.message,)
         return result
 
     @property
