@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -208,6 +209,40 @@ async def test_a_length_that_is_never_reached_is_an_error(server: Server, sessio
 
     with pytest.raises(aioaudio.FetchError, match=r"after 100 of 200 bytes.*416"):
         await session.fetch(server.add(promises))
+
+
+@pytest.mark.parametrize("first", ["gzip", "identity"])
+async def test_a_body_may_begin_anew_with_another_compression(first: str, server: Server, session: Session) -> None:
+    data = bytes(range(256)) * 100
+    packed = gzip.compress(data)
+    answers = {"gzip": whole(packed, Content_Encoding="gzip"), "identity": whole(data)}
+    other = answers["identity" if first == "gzip" else "gzip"]
+
+    async def breaks_off(request: web.Request) -> web.StreamResponse:
+        if len(server.requests) > 1:
+            return await other(request)
+        assert request.transport is not None
+        request.transport.write(
+            f"HTTP/1.1 200 OK\r\nContent-Length: {len(packed)}\r\nContent-Encoding: {first}\r\n\r\n".encode()
+        )
+        request.transport.close()
+        return web.Response()
+
+    assert bytes(await session.fetch(server.add(breaks_off))) == data
+    assert len(server.requests) == 2
+
+
+async def test_what_comes_beyond_the_length_is_left(server: Server, session: Session) -> None:
+    async def more(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\n\r\nx")
+        request.transport.close()
+        return web.Response()
+
+    url = server.add(more)
+    for _ in range(3):
+        assert bytes(await session.fetch(url)) == b"abc"
+    assert len({id(request) for request in server.requests}) == 3
 
 
 async def test_what_is_no_http_is_an_error(server: Server, session: Session) -> None:

@@ -52,19 +52,21 @@ class HTTPBody:
 
     async def read_block(self) -> bytes:
         """The next bytes as they come; empty at the end."""
-        if self._inflater is None:
-            return await self._read()
         try:
-            while not (block := self._inflater.take()):
-                compressed = await self._read()
-                if not compressed:
-                    if not self._inflater.is_complete:
+            while True:
+                if self._inflater is not None and (block := self._inflater.take()):
+                    return block
+                received = await self._read()
+                inflater = self._inflater  # asked only now: a body may have begun anew, with another answer
+                if inflater is None:
+                    return received
+                if not received:
+                    if not inflater.is_complete:
                         raise FetchError("ends within what was compressed", source=self._url.name)
                     return b""
-                self._inflater.feed(compressed)
+                inflater.feed(received)
         except zlib.error as error:
             raise FetchError(f"cannot be decompressed: {error}", source=self._url.name) from error
-        return block
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as stack:
