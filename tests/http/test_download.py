@@ -318,7 +318,7 @@ async def test_https_is_checked(secure: Server, trust: Any, speech: bytes) -> No
     assert len(secure.requests) == 1
 
 
-async def test_a_proxy_is_used(server: Server) -> None:
+async def test_a_proxy_is_used(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     async def proxy(request: web.Request) -> web.StreamResponse:
         return web.Response(body=f"{request.raw_path} {request.headers.get('Proxy-Authorization')}".encode())
 
@@ -326,6 +326,10 @@ async def test_a_proxy_is_used(server: Server) -> None:
     options = HTTPOptions(proxy=server.url("").replace("http://", "http://user:word@"))
     async with Session(http=options) as session:
         assert bytes(await session.fetch("http://example.invalid/a")) == b"http://example.invalid/a Basic dXNlcjp3b3Jk"
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, server.url(""))
+    async with Session(http=HTTPOptions(trust_env=True)) as session:
+        assert bytes(await session.fetch("http://example.invalid/a")) == b"http://example.invalid/a None"
 
 
 async def test_a_manifest_names_urls_and_failures_hide_their_secrets(

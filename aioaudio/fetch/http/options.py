@@ -26,7 +26,8 @@ class HTTPOptions:
 
     Args:
         headers: Request headers for every URL. Where a redirect leads to another host, they are not sent, since any
-            of them may be secret. A `URL` may bring headers of its own.
+            of them may be secret. A `URL` may bring headers of its own. Range, If-Range, Accept-Encoding, Host and
+            Content-Length are not the caller's to set.
         auth: User and password (HTTP Basic) for every URL that has none in it; treated as a header is.
         user_agent: The User-Agent header, which is sent to every host.
         proxy: URL of an HTTP proxy for every request; it may hold a user and a password.
