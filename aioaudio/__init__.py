@@ -27,12 +27,14 @@ from aioaudio.errors import (
     SourceNotFound,
     UnsupportedAudioError,
 )
+from aioaudio.fetch import URL, HTTPOptions
 from aioaudio.lazy import LazyAudio
 from aioaudio.options import RawPCM
 from aioaudio.report import doctor
 from aioaudio.session import Session
 
 __all__ = [
+    "URL",
     "Audio",
     "AudioError",
     "AudioInfo",
@@ -48,6 +50,7 @@ __all__ = [
     "Encoded",
     "Failure",
     "FetchError",
+    "HTTPOptions",
     "LazyAudio",
     "LimitError",
     "RawPCM",

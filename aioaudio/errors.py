@@ -66,7 +66,9 @@ def _rebuild(cls: type[AudioError], message: str, state: dict[str, Any]) -> Audi
 
 
 class SourceError(AudioError):
-    """The bytes of the source cannot be had."""
+    """The bytes of the source cannot be had; `status` is that of the HTTP answer that says so, None without one."""
+
+    status: int | None = None
 
 
 class SourceNotFound(SourceError, FileNotFoundError):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,9 +16,9 @@ from aioaudio.audio import Audio, AudioInfo
 from aioaudio.decode import Narrow, Parts
 from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
 from aioaudio.errors import ClosedError
-from aioaudio.fetch import Resolved, fetch, is_cached, resolve, warm_up
+from aioaudio.fetch import URL, HTTPOptions, Resolved, fetch, is_cached, resolve, warm_up
 from aioaudio.options import LoadOptions
-from aioaudio.workers import Stop, Workers
+from aioaudio.workers import IOThread, Stop, Workers
 
 __all__ = ["Times", "describe", "load_audio", "load_parts"]
 
@@ -107,6 +108,8 @@ class _Work(Protocol[T_co]):
     def timeout(self) -> float | None: ...
     @property
     def home(self) -> asyncio.AbstractEventLoop | None: ...
+    @property
+    def times(self) -> Times | None: ...
 
     def submit(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> Coroutine[Any, Any, T_co]:
         """The result for `file`, which has still to pass the admission to a group unless it is `admitted`."""
@@ -158,6 +161,7 @@ class _Description:
     timeout: float | None
     exact: bool
     home: None = None
+    times: None = None
 
     @property
     def readers(self) -> _Readers:
@@ -192,6 +196,13 @@ class _Readers:
 
     def slot(self) -> AbstractAsyncContextManager[None]:
         return self.workers.slot(priority=self.priority)
+
+    @property
+    def http(self) -> HTTPOptions | None:
+        return self.workers.http
+
+    def io(self) -> IOThread:
+        return self.workers.io()
 
     def read(self, function: Callable[..., T], *args: Any) -> Coroutine[Any, Any, T]:
         times = self.times
@@ -253,8 +264,22 @@ async def _on_fetched(resolved: Resolved, work: _Work[T]) -> T:
     readers = work.readers
     async with readers.slot():
         max_bytes = work.options.max_bytes
-        encoded = await fetch(resolved, readers, max_bytes=max_bytes, timeout=work.timeout, home=work.home)
+        with _download_times(resolved, work.times):
+            encoded = await fetch(resolved, readers, max_bytes=max_bytes, timeout=work.timeout, home=work.home)
         return await _on_encoded(encoded, work)
+
+
+@contextlib.contextmanager
+def _download_times(resolved: Resolved, times: Times | None) -> Iterator[None]:
+    """Note when a URL is fetched, which no read thread does."""
+    if times is None or not isinstance(resolved, URL):
+        yield
+        return
+    times.read_queued = times.read_began = time.perf_counter()
+    try:
+        yield
+    finally:
+        times.read_ended = time.perf_counter()
 
 
 async def _on_local(file: LocalFile, work: _Work[T], *, cold: bool, large: bool) -> T:

@@ -35,7 +35,7 @@ def _titled(title: str, lines: list[str]) -> list[tuple[str, str]]:
 
 def _versions() -> list[str]:
     libraries = ", ".join(f"{name} {'.'.join(map(str, version))}" for name, version in av.library_versions.items())
-    packages = ("aioaudio", "av", "torch", "numpy", "aiofiles", "uvloop")
+    packages = ("aioaudio", "av", "torch", "numpy", "aiofiles", "aiohttp", "uvloop")
     return [
         ", ".join(f"{name} {_version(name)}" for name in packages),
         f"Python {platform.python_version()} ({platform.python_implementation()}), {platform.platform()}",

@@ -12,7 +12,7 @@ import torch
 from aioaudio.audio import Audio, AudioInfo, Clip
 from aioaudio.encoded import Encoded
 from aioaudio.errors import ClosedError
-from aioaudio.fetch import Source, fetch
+from aioaudio.fetch import HTTPOptions, Source, fetch
 from aioaudio.lazy import LazyAudio, begin
 from aioaudio.loading import describe, load_audio
 from aioaudio.many import ManyOperations
@@ -27,14 +27,23 @@ class Session(ManyOperations):
 
     `read_threads` (default 16) is how many sources are read at once, `decode_threads` how many are decoded at once
     (default: the CPUs that this process may use, divided by torchrun's LOCAL_WORLD_SIZE and by the number of DataLoader
-    workers when inside one). Threads start with the first operation. The functions of the package, such as
-    `aioaudio.load`, are the methods of a default session that all share; make one's own to set the numbers of threads.
+    workers when inside one). `http` says how URLs are fetched. Threads start with the first operation. The functions of
+    the package, such as `aioaudio.load`, are the methods of a default session that all share; make one's own to set any
+    of these.
 
     An async context manager: leaving it calls `aclose()`. May be used from several event loops in several threads.
     """
 
-    def __init__(self, *, read_threads: int | None = None, decode_threads: int | None = None) -> None:
-        self._own_workers: Workers | None = Workers(read_threads=read_threads, decode_threads=decode_threads)
+    def __init__(
+        self,
+        *,
+        read_threads: int | None = None,
+        decode_threads: int | None = None,
+        http: HTTPOptions | None = None,
+    ) -> None:
+        if http is not None and not isinstance(http, HTTPOptions):
+            raise TypeError(f"http must be HTTPOptions, not {type(http).__name__}")
+        self._own_workers: Workers | None = Workers(read_threads=read_threads, decode_threads=decode_threads, http=http)
 
     @property
     def workers(self) -> Workers:
@@ -64,9 +73,10 @@ class Session(ManyOperations):
         """Decode a source, or a part of it, to a waveform.
 
         Args:
-            source: A path; encoded bytes (bytes-like, or a uint8 tensor); a binary file-like object, read from its
-                position to its end, or an async one (aiofiles, Starlette's upload); an async iterable of bytes; an
-                `Encoded`; or a `Clip` of one of these. A `str` is always a path.
+            source: A path; a URL (a `str` that begins with http:// or https://, or an `aioaudio.URL`); encoded bytes
+                (bytes-like, or a uint8 tensor); a binary file-like object, read from its position to its end, or an
+                async one (aiofiles, Starlette's upload); an async iterable of bytes; an `Encoded`; or a `Clip` of one
+                of these.
             start_seconds: Where the result begins, in seconds from the first sample of the source.
             stop_seconds: Where it ends; None is the end of the source. With r the rate of the result, it is exactly
                 `whole[:, round(start_seconds * r) : round(stop_seconds * r)]`, half up. Past the end it is shorter,

@@ -143,6 +143,16 @@ def test_lazy_measures_what_is_hidden(tmp_path: Path) -> None:
     assert [target["what"] for target in measured["targets"]] == ["wav, torch", "flac, failures"]
 
 
+def test_services_measures_batches_over_http(tmp_path: Path) -> None:
+    file = tmp_path / "services.json"
+    done = run("services.py", "--quick", "--repeat", "1", "--only", "batches, mp3", "--json", file)
+    assert done.returncode == 0, done.stderr
+    cases = json.loads(file.read_text())["cases"]
+    assert set(cases) == {"batches, mp3"}
+    assert set(cases["batches, mp3"]) == {"files", "HTTP", "files, blocked", "HTTP, blocked"}
+    assert all(turn["per_second"] > 0 for turns in cases["batches, mp3"].values() for turn in turns)
+
+
 def test_the_list_names_cases_and_contenders() -> None:
     done = run("decode.py", "--list", "--only", "threads")
     assert done.returncode == 0, done.stderr

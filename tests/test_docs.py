@@ -8,7 +8,10 @@ import inspect
 import logging
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +28,9 @@ from aioaudio.options import DTYPES, SAMPLE_FORMATS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# Where first-steps.md tells its readers to serve the folder, for those of its pages that load URLs.
+SITE = "http://127.0.0.1:8000"
 
 LAYOUTS = ["3.0", "4.0", "quad", "5.0", "5.1", "6.1", "7.1"]
 
@@ -86,15 +92,31 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     logger.setLevel(level)
 
 
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def site(workplace: Path) -> Iterator[str]:
+    """The address of a server of the workplace."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(workplace))) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_runs_and_prints_what_is_shown(
-    page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]
+    page: Path, workplace: Path, site: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with asyncio.Runner(debug=True) as runner:
         for example in examples(page):
-            run(example, page, namespace, runner)
-            printed = capsys.readouterr().out
+            run(example._replace(code=example.code.replace(SITE, site)), page, namespace, runner)
+            printed = capsys.readouterr().out.replace(site, SITE)
             if example.shown is not None:
                 assert_shows(printed, example.shown, f"{page.name}:{example.line}")
 
@@ -130,7 +152,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_public_name_and_option_is_documented() -> None:
     code = "\n".join(code_of(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md"))
     operations: list[Callable[..., object]] = [aioaudio.load, aioaudio.info, aioaudio.fetch, aioaudio.decode]
-    operations += [aioaudio.load_many, aioaudio.batches, aioaudio.Session]
+    operations += [aioaudio.load_many, aioaudio.batches, aioaudio.Session, aioaudio.HTTPOptions]
     options = {name for operation in operations for name in inspect.signature(operation).parameters}
     names = (set(aioaudio.__all__) | options) - {"source"}
     assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()

@@ -19,6 +19,8 @@ VALUES: list[Any] = [
     aioaudio.AudioInfo("wav", "pcm_s16le", "s16", 16, 8_000, 1, "mono", 128_000, 1.0, 8_000, "header", {"title": "x"}),
     aioaudio.Clip("a.wav", 1.0, 2.0, "eng", {"text": "hello"}),
     aioaudio.Damage(None, "junk", "x"),
+    aioaudio.HTTPOptions(headers={"X-Key": "x"}, retries=5),
+    aioaudio.URL("https://example.org/a.mp3?x", {"X-Key": "x"}),
     aioaudio.Encoded(b"abc", name="a.wav"),
     aioaudio.StageStatistics(1, 0, 0.1, 0.2, 0.3, 4, 0.5),
     aioaudio.RawPCM("s16le", 8_000, 2),

@@ -16,6 +16,7 @@ from aioaudio.batch.crop import Short
 from aioaudio.batch.failures import OnError
 from aioaudio.batch.manifest import Manifest
 from aioaudio.batch.order import is_indexable
+from aioaudio.fetch import is_url
 
 __all__ = ["BatchOptions", "FlowOptions", "OrderOptions", "ResultOrder", "Uneven", "checked_clips", "resolve_shard"]
 
@@ -115,6 +116,8 @@ class BatchOptions:
 
 def checked_clips(clips: Any, epochs: int | None) -> Any:
     """`clips`, or the `Manifest` that a path names. Raises TypeError and ValueError for what cannot be iterated so."""
+    if isinstance(clips, str) and is_url(clips):
+        raise ValueError("a manifest must be a local file, not a URL: give a list of sources, also for one")
     if isinstance(clips, str | os.PathLike):
         return Manifest(clips)
     is_source = isinstance(clips, Mapping | bytes | bytearray | memoryview | torch.Tensor) or hasattr(clips, "read")

@@ -21,6 +21,7 @@ from aioaudio.batch.reporter import Reporter
 from aioaudio.batch.statistics import Meter
 from aioaudio.decode import Narrow, Parts
 from aioaudio.errors import ClosedError, SourceError
+from aioaudio.fetch import short_name
 from aioaudio.loading import Times
 from aioaudio.workers import Workers
 
@@ -179,7 +180,7 @@ async def load_guarded(
         failure = _failure(entry.clip, raised, times)
         return Loaded(failure=failure, num_bytes=carried_bytes(failure.error))
     finally:
-        meter.load_ended(times, describe_source(entry.clip), None if failure is None else failure.stage)
+        meter.load_ended(times, short_name(entry.clip.source), None if failure is None else failure.stage)
         del failure  # its error refers to this frame
 
 
@@ -196,12 +197,6 @@ def _failure(clip: Clip, raised: BaseException, times: Times) -> Failure:
         error.__cause__ = raised
     is_fetch = isinstance(error, SourceError) or times.read_queued > times.decode_queued or not times.decode_queued
     stage: Literal["fetch", "decode"] = "fetch" if is_fetch else "decode"
-    error.add_note(f"source: {getattr(error, 'source', None) or describe_source(clip)}")
+    error.add_note(f"source: {getattr(error, 'source', None) or short_name(clip.source)}")
     error.add_note(f"stage: {stage}")
     return Failure(clip, error, stage)
-
-
-def describe_source(clip: Clip) -> str:
-    """A short name for the source of a clip."""
-    source = clip.source
-    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else f"<{type(source).__name__}>"

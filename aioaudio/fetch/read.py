@@ -1,8 +1,9 @@
 """Reading each kind of source into an `Encoded`.
 
-What blocks runs as one job in a read thread, whatever its number of blocks; what is awaited runs on the caller's own
-loop, which goes to a thread only with whole blocks. A cancelled or timed out await ends at once. A thread that is at
-work then ends with the read that it is in; an async generator is closed, the caller's files never are.
+What blocks runs as one job in a read thread, whatever its number of blocks; what comes from the network, on the I/O
+thread; what else is awaited, on the caller's own loop. Both loops go to a thread only with whole blocks. A cancelled or
+timed out await ends at once. A thread that is at work then ends with the read that it is in; an async generator is
+closed, the caller's files never are.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from aioaudio.encoded import (
     limit_error,
     reading,
 )
-from aioaudio.errors import AudioTimeout
+from aioaudio.fetch.http import URL, NetworkWorkers, http_body, on_io_thread
 from aioaudio.fetch.sources import AsyncChunks, AsyncFile, BlockingFile, Memory, Resolved, resolve
+from aioaudio.fetch.timeout import time_limit
 from aioaudio.fetch.warm import StopFlag, warm
 
 __all__ = ["ReadWorkers", "fetch", "warm_up"]
@@ -42,8 +44,8 @@ _INLINE_BYTES = 256 * 1024
 T = TypeVar("T")
 
 
-class ReadWorkers(Protocol):
-    """Who runs blocking calls."""
+class ReadWorkers(NetworkWorkers, Protocol):
+    """Who runs blocking calls, and has an I/O thread."""
 
     async def read(self, function: Callable[..., T], /, *args: Any) -> T:
         """Run `function(*args)` in a read thread. Cancelled, it ends at once; the function may yet run."""
@@ -58,7 +60,7 @@ async def fetch(
     timeout: float | None = None,
     home: asyncio.AbstractEventLoop | None = None,
 ) -> Encoded:
-    """Read all of a source: a path from its start, a file-like object from where it stands.
+    """Read all of a source: a path or a URL from its start, a file-like object from where it stands.
 
     `source` may be what `resolve` has made of it. A view of the caller's memory, which forbids to resize a bytearray,
     is released at the end, also by an error. `home` is the event loop that the source's own awaitables belong to, None
@@ -75,7 +77,9 @@ async def fetch(
             if max_bytes is not None and at_hand.num_bytes > max_bytes:
                 raise limit_error(max_bytes, at_hand.name)
             return at_hand
-        async with _time_limit(resolved.name, timeout) as begin:
+        if isinstance(resolved, URL):
+            return await on_io_thread(workers, _download(resolved, workers, max_bytes, timeout))
+        async with time_limit(resolved.name, timeout) as begin:
             if isinstance(resolved, AsyncChunks | AsyncFile):
                 begin()
                 blocks = _awaited(resolved)
@@ -91,7 +95,7 @@ async def fetch(
 
 async def warm_up(file: LocalFile, workers: ReadWorkers, *, timeout: float | None = None) -> None:
     """`warm` in a read thread, which stops soon once this is cancelled or timed out. Raises AudioTimeout, too."""
-    async with _time_limit(file.name, timeout) as begin:
+    async with time_limit(file.name, timeout) as begin:
         await _in_thread(workers, begin, warm, file)
 
 
@@ -186,6 +190,21 @@ async def _in_thread(workers: ReadWorkers, begin: Callable[[], None], function: 
         stop.is_set = True
 
 
+# On the I/O thread
+
+
+async def _download(url: URL, workers: ReadWorkers, max_bytes: int | None, timeout: float | None) -> Encoded:
+    async with time_limit(url.name, timeout) as begin, http_body(url, workers, began=begin) as body:
+        if max_bytes is not None and body.num_bytes is not None and body.num_bytes > max_bytes:
+            raise limit_error(max_bytes, url.name)
+        return await _collect(_await_pieces(body.read_block), url.name, workers, max_bytes)
+
+
+async def _await_pieces(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
+    while block := await read():
+        yield block
+
+
 # On the event loop
 
 
@@ -257,34 +276,6 @@ async def _closing(blocks: AsyncIterator[Any]) -> AsyncIterator[None]:
     finally:
         if isinstance(blocks, AsyncGenerator):
             await blocks.aclose()
-
-
-@contextlib.asynccontextmanager
-async def _time_limit(name: str, seconds: float | None) -> AsyncIterator[Callable[[], None]]:
-    """Raises AudioTimeout `seconds` after what it gives is called, which any thread may do."""
-    if seconds is None:
-        yield lambda: None
-        return
-    loop = asyncio.get_running_loop()
-    scope = asyncio.timeout(None)
-    is_open = True
-
-    def start() -> None:
-        if is_open:
-            scope.reschedule(loop.time() + seconds)
-
-    def begin() -> None:
-        loop.call_soon_threadsafe(start)
-
-    try:
-        async with scope:
-            yield begin
-    except TimeoutError as error:
-        if not scope.expired():
-            raise
-        raise AudioTimeout(f"not read within timeout={seconds} seconds", source=name) from error
-    finally:
-        is_open = False
 
 
 def _checked(block: Any, name: str) -> memoryview:

@@ -16,19 +16,21 @@ import torch
 
 from aioaudio.audio import Clip
 from aioaudio.encoded import Encoded, LocalFile, byte_view
+from aioaudio.fetch.http import URL, is_url
 
-__all__ = ["AsyncChunks", "AsyncFile", "BlockingFile", "Memory", "Resolved", "Source", "resolve"]
+__all__ = ["AsyncChunks", "AsyncFile", "BlockingFile", "Memory", "Resolved", "Source", "resolve", "short_name"]
 
 
 class _Reads(Protocol):
     def read(self, size: int, /) -> bytes | Awaitable[bytes]: ...
 
 
-#: What can be loaded: a path, encoded bytes, a file-like object, an async file-like, or an async iterable of bytes.
+#: What can be loaded: a path, a URL, encoded bytes, a file-like object, an async one, or an async iterable of bytes.
 Source: TypeAlias = (
     str
     | os.PathLike[str]
     | os.PathLike[bytes]
+    | URL
     | bytes
     | bytearray
     | memoryview
@@ -40,8 +42,8 @@ Source: TypeAlias = (
 )
 
 _ACCEPTED = (
-    "a path, encoded bytes (bytes-like or a uint8 tensor), a binary file-like object with read(), "
-    "an async iterable of bytes, or an Encoded"
+    "a path, a URL of HTTP or HTTPS, encoded bytes (bytes-like or a uint8 tensor), a binary file-like object with "
+    "read(), an async iterable of bytes, or an Encoded"
 )
 
 
@@ -77,21 +79,21 @@ class AsyncChunks:
     name: str
 
 
-Resolved: TypeAlias = LocalFile | Encoded | Memory | BlockingFile | AsyncFile | AsyncChunks
+Resolved: TypeAlias = LocalFile | URL | Encoded | Memory | BlockingFile | AsyncFile | AsyncChunks
 
 
 def resolve(source: Any) -> Resolved:
     """Say which kind of source this is, and what errors call it.
 
-    A `str` is always a path, `bytes` are always audio. Raises TypeError for what is no source, and ValueError for a
-    source in a state that cannot be read, or a URL.
+    A `str` is a URL if it begins with http:// or https://, else a path; `bytes` are always audio. Raises TypeError for
+    what is no source, and ValueError for a source in a state that cannot be read, or a URL of another kind.
     """
     match source:
         case str():  # the commonest come first: to ask what is path-like takes longer than all else here
-            return LocalFile(_checked_path(source))
+            return URL(source) if is_url(source) else LocalFile(_checked_path(source))
         case bytes():
             return Encoded(source)
-        case LocalFile() | Encoded() | Memory() | BlockingFile() | AsyncFile() | AsyncChunks():
+        case LocalFile() | URL() | Encoded() | Memory() | BlockingFile() | AsyncFile() | AsyncChunks():
             return source
         case Clip():
             raise TypeError("the source of a Clip, or of fetch, must not itself be a Clip")
@@ -104,6 +106,18 @@ def resolve(source: Any) -> Resolved:
     except TypeError:
         return _resolve_stream(source)
     return _in_memory(byte_view(source))
+
+
+def short_name(source: Any) -> str:
+    """What to call a source where nothing is to be raised: never what may be secret."""
+    try:
+        if isinstance(source, URL):
+            return source.name
+        if isinstance(source, str) and is_url(source):
+            return URL(source).name
+    except ValueError:
+        return "<URL>"
+    return str(source) if isinstance(source, str) or hasattr(source, "__fspath__") else f"<{type(source).__name__}>"
 
 
 def _resolve_stream(source: Any) -> Resolved:
@@ -121,10 +135,10 @@ def _resolve_stream(source: Any) -> Resolved:
 
 
 def _checked_path(path: str) -> str:
-    # A Windows drive has one letter; a local file of such a name can still be given as a Path.
+    # A Windows drive has one letter; a local file of such a name can be given as a Path.
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.\-]+)://", path)
     if scheme is not None:
-        raise ValueError(f"a source must not be a URL ({scheme[1]}://...): give {_ACCEPTED}")
+        raise ValueError(f"a source must not be a URL of {scheme[1]}://: give {_ACCEPTED}")
     return path
 
 

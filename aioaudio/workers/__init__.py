@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from aioaudio.errors import ClosedError
 from aioaudio.workers.cpus import available_cpus, default_decode_threads
@@ -21,6 +21,9 @@ from aioaudio.workers.io import IOThread
 from aioaudio.workers.job import Kernel, Stop
 from aioaudio.workers.pool import MAX_GROUP, Pool, Thread
 from aioaudio.workers.slots import Slots
+
+if TYPE_CHECKING:
+    from aioaudio.fetch import HTTPOptions
 
 __all__ = [
     "MAX_GROUP",
@@ -88,15 +91,23 @@ class Workers:
 
     `read_threads` (default 16) read, `decode_threads` (default `default_decode_threads()`) decode. Constructing starts
     none of them; `aclose()` ends them. What is called after it raises ClosedError, as do the calls that it interrupts.
-    Workers that are dropped without it let their threads end, and nobody waits for that.
+    Workers that are dropped without it let their threads end, and nobody waits for that. `http` is for whoever uses the
+    network on the I/O thread; nothing here looks at it.
     """
 
-    def __init__(self, *, read_threads: int | None = None, decode_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        read_threads: int | None = None,
+        decode_threads: int | None = None,
+        http: HTTPOptions | None = None,
+    ) -> None:
         for name, value in (("read_threads", read_threads), ("decode_threads", decode_threads)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
                 raise TypeError(f"{name} must be an integer, not {value!r}")
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
+        self.http = http
         self._options = read_threads, decode_threads
         self._closed = False
         self._lock = threading.Lock()

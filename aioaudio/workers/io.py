@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from aioaudio.errors import ClosedError
 from aioaudio.workers.pool import Thread
@@ -24,6 +24,13 @@ __all__ = ["IOThread"]
 T = TypeVar("T")
 
 
+class _Closeable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+K = TypeVar("K", bound=_Closeable)
+
+
 class IOThread:
     """A thread that runs an event loop (uvloop where it is installed) until it is closed."""
 
@@ -31,6 +38,7 @@ class IOThread:
         self._lock = threading.Lock()
         self._closed = False
         self._pid = os.getpid()
+        self._kept: dict[str, Any] = {}
         # For what a loop gives to its executor, such as looking up host names; our own, so that it can be joined.
         self._executor = ThreadPoolExecutor(thread_name_prefix="aioaudio-io")
         self.loop = _new_event_loop()
@@ -57,6 +65,16 @@ class IOThread:
                 coroutine.close()
                 raise ClosedError("used after aclose()")
             return asyncio.run_coroutine_threadsafe(self._guard(coroutine), self.loop)
+
+    def keep(self, name: str, make: Callable[[], K]) -> K:
+        """What is bound to this thread's loop: `make()` at the first call, the same ever after.
+
+        To be called on that loop. Once nothing runs there any more, its `aclose()` is awaited.
+        """
+        if name not in self._kept:
+            self._kept[name] = make()
+        kept: K = self._kept[name]
+        return kept
 
     def close(self) -> None:
         """Cancel what runs and end the thread; does not wait for it."""
@@ -102,6 +120,7 @@ class IOThread:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(kept.aclose() for kept in self._kept.values()), return_exceptions=True)
         await self.loop.shutdown_asyncgens()
 
 

@@ -40,10 +40,8 @@ def test_a_path_that_is_not_unicode_keeps_its_bytes(tmp_path: Path) -> None:
     assert resolved.name == os.fsdecode(entry.path).replace("\udcff", r"\udcff")
 
 
-@pytest.mark.parametrize(
-    "url", ["https://user:secret@example.org/a.mp3", "s3://bucket/key", "file:///a.wav", "X+y://a"]
-)
-def test_a_url_is_refused_without_being_shown(url: str) -> None:
+@pytest.mark.parametrize("url", ["ftp://user:secret@example.org/a.mp3", "s3://bucket/key", "file:///a.wav", "X+y://a"])
+def test_a_url_of_another_kind_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ValueError, match="must not be a URL") as raised:
         resolve(url)
     assert url.split("://")[0] in str(raised.value)
