@@ -9,7 +9,7 @@ The functions are the methods of a default `Session`; `aioaudio.sync` has the sa
 """
 
 from aioaudio import sync
-from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, run
+from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, open, run
 from aioaudio.audio import Audio, AudioInfo, Batch, Clip, Damage, Failure, Track
 from aioaudio.batch import BlockingResults, Results, StageStatistics
 from aioaudio.dataset import AudioIterableDataset
@@ -30,14 +30,17 @@ from aioaudio.errors import (
 from aioaudio.options import RawPCM
 from aioaudio.report import doctor
 from aioaudio.session import Session
+from aioaudio.stream import AudioReader, BlockingAudioReader
 
 __all__ = [
     "Audio",
     "AudioError",
     "AudioInfo",
     "AudioIterableDataset",
+    "AudioReader",
     "AudioTimeout",
     "Batch",
+    "BlockingAudioReader",
     "BlockingResults",
     "Clip",
     "ClosedError",
@@ -65,6 +68,7 @@ __all__ = [
     "info",
     "load",
     "load_many",
+    "open",
     "run",
     "sync",
 ]

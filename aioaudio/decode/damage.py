@@ -9,7 +9,7 @@ from aioaudio.audio import Damage
 from aioaudio.decode.facts import Facts
 from aioaudio.ffmpeg import LogMessage
 
-__all__ = ["Failure", "about_audio", "assess", "is_loss"]
+__all__ = ["Failure", "about_audio", "assess", "assess_so_far", "is_loss"]
 
 _MAX_LISTED = 100
 
@@ -61,6 +61,13 @@ def assess(failures: list[Failure], facts: Facts, num_samples: int, *, whole: bo
         at_seconds = num_samples / facts.sample_rate
         damage.append(Damage(at_seconds, "truncated", f"holds {num_samples} of the {promised} samples it promises"))
     return _merged(damage)
+
+
+def assess_so_far(failures: list[Failure], facts: Facts, num_samples: int) -> tuple[Damage, ...]:
+    """The part of `assess` that what follows the `num_samples` decoded so far cannot change."""
+    placed = [item for item in facts.damage if item.kind != "truncated" or item.at_seconds is not None]
+    settled = [failure for failure in failures if failure.after < num_samples]
+    return _merged([*placed, *(_judge(failure, facts, complete=False, last=False) for failure in settled)])
 
 
 def _placed(damage: tuple[Damage, ...], end_seconds: float, *, whole: bool, complete: bool) -> Iterator[Damage]:

@@ -14,7 +14,7 @@ from aioaudio.ffmpeg.libav import library_function
 from aioaudio.ffmpeg.setting import Setting
 from aioaudio.ffmpeg.text import whitelists
 
-__all__ = ["open_graph", "open_input", "seconds"]
+__all__ = ["one_cpu", "open_graph", "open_input", "seconds"]
 
 
 # Tags in a broken encoding must not fail: PyAV below 19 has to be told, later ones replace by themselves.
@@ -33,7 +33,7 @@ def open_input(
 
 def open_graph(text: str) -> InputContainer:
     """Open a filter graph as one container, with one filter thread instead of one for each CPU."""
-    with _one_cpu:
+    with one_cpu:
         return av.open(text, format="lavfi")
 
 
@@ -65,4 +65,5 @@ class _OneCpu(Setting):
 
 _ASK_THE_SYSTEM = -1
 
-_one_cpu = _OneCpu()
+#: While it is entered, what FFmpeg opens starts one thread where it would start one for each CPU.
+one_cpu = _OneCpu()
