@@ -129,6 +129,7 @@ class GraphBlocks(_Base):
         self._member = replace(member_of(task), sink=None, block=_BLOCK)
         self._dtype = np.dtype(np.float64 if self._member.double else np.float32)
         self._num_samples = 0
+        self._held: list[Array] = []
         self._container: av.container.InputContainer | None = None
         self._packets: Iterator[av.Packet[Any]]
 
@@ -146,7 +147,12 @@ class GraphBlocks(_Base):
         samples: Array = np.frombuffer(packet, self._dtype)  # type: ignore[call-overload]
         block = samples.reshape(-1, self.num_channels).T
         self._num_samples += block.shape[1]
-        return [block]
+        self._held.append(block)
+        # Of what turns out to be too short for the filter, all would be wrong.
+        if self.task.facts.num_samples is None and not is_sure(self.task, Outcome(num_samples=self._num_samples)):
+            return []
+        held, self._held = self._held, []
+        return held
 
     def _next_packet(self) -> av.Packet[Any] | None:
         if self._container is None:
