@@ -28,7 +28,7 @@ VALUES: list[Any] = [
 ERRORS: list[type[aioaudio.AudioError]] = [getattr(errors, name) for name in errors.__all__]
 
 OPERATIONS = ["decode", "fetch", "info", "load"]
-MANY = ["batches", "load_many"]
+MANY = ["batches", "load_many", "open"]
 
 
 def test_all_is_the_namespace() -> None:
