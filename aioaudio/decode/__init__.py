@@ -1,15 +1,20 @@
 """Samples from bytes. Synchronous: the workers call the kernels here with groups of jobs."""
 
 from aioaudio.decode.group import decode_group
+from aioaudio.decode.headers.arrival import LIVE, Cutter, cutter_of, kind_of
 from aioaudio.decode.info import InfoJob, read_infos
 from aioaudio.decode.job import DecodeJob, Narrow, StopFlag, Stopped
+from aioaudio.decode.live import LiveDecoder
 from aioaudio.decode.result import Parts
 from aioaudio.decode.samples import as_words, empty
 from aioaudio.decode.stream import Order, StreamDecoder, work_on_streams
 
 __all__ = [
+    "LIVE",
+    "Cutter",
     "DecodeJob",
     "InfoJob",
+    "LiveDecoder",
     "Narrow",
     "Order",
     "Parts",
@@ -17,8 +22,10 @@ __all__ = [
     "Stopped",
     "StreamDecoder",
     "as_words",
+    "cutter_of",
     "decode_group",
     "empty",
+    "kind_of",
     "read_infos",
     "work_on_streams",
 ]

@@ -19,8 +19,8 @@ from aioaudio.audio import Damage
 from aioaudio.decode import wav
 from aioaudio.decode.frames import FrameLoop
 from aioaudio.decode.graph import Outcome, member_graph, suspects_of
-from aioaudio.decode.group import frame_decode, is_sure, member_of
-from aioaudio.decode.mix import remix
+from aioaudio.decode.group import is_sure, member_of
+from aioaudio.decode.mix import channel_matrix, remix
 from aioaudio.decode.plan import Plan
 from aioaudio.decode.prepare import Task
 from aioaudio.decode.resample import Resampler
@@ -173,13 +173,16 @@ class GraphBlocks(_Base):
             self._container.close()
 
 
-class FrameBlocks(_Base):
+class FrameBlocks:
     """PyAV's frame loop. Before the first block, rate and channels are those that the header tells."""
 
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._loop = FrameLoop(frame_decode(task), stop=None)
-        self._steps = self._loop.steps()
+    has_ended = False
+    verified: Literal["md5", "crc"] | None = None
+
+    def __init__(self, loop: FrameLoop) -> None:
+        self.sample_rate, self.num_channels = loop.plan.sample_rate, loop.facts.num_channels
+        self._loop, self._options = loop, loop.task.options
+        self._steps = loop.steps()
         self._damage: tuple[Damage, ...] = ()
         self._segment: Segment | None = None
         self._num_segments = 0
@@ -237,10 +240,9 @@ class FrameBlocks(_Base):
             self._adapter = Adapter(segment.form, facts)
         else:  # now it is known what the decoder yields
             self.sample_rate = plan.sample_rate
-            self._finishing = _Finishing(plan, facts.channel_layout, self.task.options)
-            self.num_channels = remix(
-                torch.zeros(facts.num_channels, 0), facts.channel_layout, self.task.options
-            ).shape[0]
+            self._finishing = _Finishing(plan, facts.channel_layout, self._options)
+            matrix = channel_matrix(facts.num_channels, facts.channel_layout, self._options)
+            self.num_channels = facts.num_channels if matrix is None else len(matrix)
 
     def _finish_segment(self) -> list[Array]:
         adapter, self._adapter = self._adapter, None

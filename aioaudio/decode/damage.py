@@ -36,7 +36,8 @@ def about_audio(messages: list[LogMessage], codec: str, container: str) -> list[
         text.strip()
         for _, logger, text in messages
         # One bit too many read from the last packet: FFmpeg says so of many clean Vorbis files, and drops nothing.
-        if logger in (codec, container) and not (codec == "vorbis" and "Overread" in text)
+        if (logger == codec or container.split(",")[0] in logger.split(","))
+        and not (codec == "vorbis" and "Overread" in text)
     ]
 
 

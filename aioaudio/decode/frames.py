@@ -105,11 +105,10 @@ class FrameLoop:
 
     def _run(self, piece: Piece) -> Iterator[None]:
         verify = {"err_detect": "crccheck"} if self.task.options.verify else {}
-        self.piece, self.piece_samples = piece.facts, -piece.facts.leading_samples
         try:
             options = {**dict(piece.facts.demuxer_options), **verify}
-            with open_input(piece.path, format=self.task.demuxer, options=options) as container:
-                stream = stream_at(container, self.task.stream_index, self.task.name)
+            with self._open(piece, options) as container:
+                stream = self._select(piece, container)
                 stream.codec_context.thread_count = 1
                 untrimmed = {"flags2": "+skip_manual"} if piece.facts.untrimmed else {}
                 stream.codec_context.options = {**verify, **untrimmed}
@@ -118,6 +117,17 @@ class FrameLoop:
                 yield from self._demux(container, stream)
         except av.error.FFmpegError as error:
             raise translate(error, self.task.name, self.messages) from error
+
+    def _open(self, piece: Piece, options: dict[str, str]) -> InputContainer:
+        return open_input(piece.path, format=self.task.demuxer, options=options)
+
+    def _select(self, piece: Piece, container: InputContainer) -> AudioStream:
+        """The stream to decode; from now on `self.piece` are the facts of what comes."""
+        self._begin(piece.facts)
+        return stream_at(container, self.task.stream_index, self.task.name)
+
+    def _begin(self, facts: Facts) -> None:
+        self.piece, self.piece_samples = facts, -facts.leading_samples
 
     def _demux(self, container: InputContainer, stream: AudioStream) -> Iterator[None]:
         names = stream.codec_context.name, self.piece.container  # PyAV's name for it is the one that it was given

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from aioaudio.audio import Audio, Damage
 from aioaudio.decode.blocks import Blocks, FrameBlocks, GraphBlocks, NoBlocks, PcmBlocks, Unsure
 from aioaudio.decode.damage import is_loss
-from aioaudio.decode.group import graph_serves, is_empty
+from aioaudio.decode.frames import FrameLoop
+from aioaudio.decode.group import frame_decode, graph_serves, is_empty
 from aioaudio.decode.job import DecodeJob, StopFlag, Stopped, check_stop
 from aioaudio.decode.plan import make_plan, result_range
 from aioaudio.decode.prepare import Task, prepare
@@ -51,6 +52,11 @@ class StreamDecoder:
         self._error: AudioError | None = None
         self._origin: int | None = None  # where the stream began
         self._told: dict[tuple[float | None, str], int] = {}  # with which samples damage was told of first
+
+    @property
+    def earliest(self) -> int:
+        """The first place that may be asked for."""
+        return 0
 
     def open(self, stop: StopFlag) -> tuple[int, int]:
         """Decode the first samples. The rate of the result, and where it begins by the options."""
@@ -137,7 +143,9 @@ class StreamDecoder:
     def _open_generally(self, job: DecodeJob) -> None:
         self.close()
         self._task = task = prepare(job, _NEVER, self._files, thorough=True)
-        self._blocks = PcmBlocks(task) if task.facts.pcm is not None else FrameBlocks(task)
+        self._blocks = (
+            PcmBlocks(task) if task.facts.pcm is not None else FrameBlocks(FrameLoop(frame_decode(task), stop=None))
+        )
 
     def _go_to(self, start: int, stop: StopFlag) -> None:
         if self._blocks is None or start < self._start or self._is_far(start):

@@ -1,11 +1,31 @@
 """Fetching: bytes from anywhere, without decoding them.
 
-`sources` says what a source is, `read` reads each kind into an `Encoded`, `warm` brings local files into the page
-cache, where they need no copy.
+`sources` says what a source is, `read` reads each kind into an `Encoded`, `live` gives the bytes as they come, `warm`
+brings local files into the page cache, where they need no copy.
 """
 
-from aioaudio.fetch.read import ReadWorkers, fetch, warm_up
-from aioaudio.fetch.sources import Resolved, Source, resolve
+from aioaudio.fetch.live import ArrivingBlocks, NextBlock, arriving_blocks
+from aioaudio.fetch.read import ReadWorkers, at_hand, checked_block, closing_blocks, collect, fetch, warm_up
+from aioaudio.fetch.sources import BlockingFile, Memory, Resolved, Source, resolve
 from aioaudio.fetch.warm import StopFlag, is_cached, warm
 
-__all__ = ["ReadWorkers", "Resolved", "Source", "StopFlag", "fetch", "is_cached", "resolve", "warm", "warm_up"]
+__all__ = [
+    "ArrivingBlocks",
+    "BlockingFile",
+    "Memory",
+    "NextBlock",
+    "ReadWorkers",
+    "Resolved",
+    "Source",
+    "StopFlag",
+    "arriving_blocks",
+    "at_hand",
+    "checked_block",
+    "closing_blocks",
+    "collect",
+    "fetch",
+    "is_cached",
+    "resolve",
+    "warm",
+    "warm_up",
+]

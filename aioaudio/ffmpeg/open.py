@@ -14,7 +14,7 @@ from aioaudio.ffmpeg.libav import library_function
 from aioaudio.ffmpeg.setting import Setting
 from aioaudio.ffmpeg.text import whitelists
 
-__all__ = ["one_cpu", "open_graph", "open_input", "seconds"]
+__all__ = ["one_cpu", "open_graph", "open_input", "open_pipe", "seconds"]
 
 
 # Tags in a broken encoding must not fail: PyAV below 19 has to be told, later ones replace by themselves.
@@ -27,6 +27,15 @@ def open_input(
     """Open a local file with FFmpeg's demuxers. Raises av's errors: pass them to `translate`."""
     container: InputContainer = av.open(
         "file:" + os.fsdecode(path), format=format, options={**whitelists(), **(options or {})}, **_METADATA
+    )
+    return container
+
+
+def open_pipe(fd: int, *, format: str | None = None, options: dict[str, str] | None = None) -> InputContainer:
+    """Open what comes through a descriptor, which stays the caller's. Waits for the first bytes. Raises av's errors."""
+    own = {"fd": str(fd), "protocol_whitelist": "fd"}
+    container: InputContainer = av.open(
+        "fd:", format=format, options={**whitelists(), **own, **(options or {})}, **_METADATA
     )
     return container
 

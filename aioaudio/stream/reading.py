@@ -88,6 +88,7 @@ class Reading:
         """End the work, which may be begun anew, and wait for its end."""
         serving = self._serving
         if serving is not None:
+            self._closed = self._closed or serving.is_live  # there is no going back
             with contextlib.suppress(ClosedError):  # the session is closed, and the work with it
                 await self._on_io(serving.close())
             self._serving = None
@@ -96,6 +97,7 @@ class Reading:
         """`let_go` in a thread that may block."""
         serving = self._serving
         if serving is not None:
+            self._closed = self._closed or serving.is_live
             with contextlib.suppress(ClosedError):
                 self._wait(serving.close())
             self._serving = None
@@ -123,11 +125,11 @@ class Reading:
     async def seek(self, seconds: float) -> None:
         """Go to a place."""
         async with self._turn:
-            self._go_to(seconds, await self._on_io(self._open().sample_rate()))
+            self._go_to(*await self._on_io(self._open().place(seconds)))
 
     def seek_blocking(self, seconds: float) -> None:
         """`seek` in a thread that may block."""
-        self._go_to(seconds, self._wait(self._open().sample_rate()))
+        self._go_to(*self._wait(self._open().place(seconds)))
 
     async def info(self) -> AudioInfo:
         """What is known of the source."""
@@ -151,7 +153,7 @@ class Reading:
     def _chunk(self, piece: Piece) -> Audio:
         audio = self._audio(piece)
         end = piece.start + audio.num_samples
-        self._at_end = audio.num_samples < _as_samples(self._chunk_seconds, self._rate)
+        self._at_end = not piece.goes_on and audio.num_samples < _as_samples(self._chunk_seconds, self._rate)
         if end <= self._given and not audio.damage:  # nothing that has not been given
             self._at_end = True
             raise EOFError
@@ -169,9 +171,9 @@ class Reading:
         self._given = max(self._given, piece.start if self._position is None else 0)
         return piece.audio if self._clip is None else replace(piece.audio, clip=self._clip)
 
-    def _go_to(self, seconds: float, sample_rate: int) -> None:
+    def _go_to(self, sample_rate: int, position: int) -> None:
         self._rate, self._at_end = sample_rate, False
-        self._position = self._given = math.floor(seconds * sample_rate + 0.5)
+        self._position = self._given = position
 
     def _open(self) -> Serving:
         if self._serving is None:

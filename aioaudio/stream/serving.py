@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import math
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -11,13 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from aioaudio import decode as _decode
 from aioaudio.audio import Audio, AudioInfo
-from aioaudio.decode import StreamDecoder
-from aioaudio.encoded import LocalFile, NotRegularFile, OpenBytes, Readable
-from aioaudio.errors import ClosedError
-from aioaudio.fetch import Resolved, fetch, is_cached, warm_up
+from aioaudio.decode import LiveDecoder, StreamDecoder
+from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
+from aioaudio.errors import AudioError, ClosedError, DamagedAudioError
+from aioaudio.fetch import ArrivingBlocks, BlockingFile, Memory, NextBlock, Resolved, at_hand, fetch, is_cached, warm_up
 from aioaudio.loading import describe
 from aioaudio.options import LoadOptions
-from aioaudio.workers import Stop, Workers
+from aioaudio.stream.feed import Feed
+from aioaudio.workers import OwnThread, Stop, Workers
 
 __all__ = ["Piece", "Serving"]
 
@@ -31,10 +33,11 @@ _AHEAD_SECONDS = 2.0
 
 
 class Piece(NamedTuple):
-    """Samples of a stream, and the place of the first of them."""
+    """Samples of a stream, and the place of the first of them; `goes_on` if something follows, however few they are."""
 
     audio: Audio
     start: int
+    goes_on: bool = False
 
 
 class _Cold(Exception):
@@ -47,7 +50,7 @@ class Serving:
     def __init__(
         self,
         workers: Workers,
-        source: Resolved,
+        source: Resolved | NextBlock,
         options: LoadOptions,
         timeout: float | None,
         home: asyncio.AbstractEventLoop | None,
@@ -60,11 +63,20 @@ class Serving:
         self._working: set[asyncio.Task[Any]] = set()
         self._ahead: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
+        # Of a source that arrives:
+        self.is_live = False
+        self._feed: Feed | None = None
+        self._own: OwnThread | None = None
+        self._thread = contextlib.AsyncExitStack()
 
-    async def sample_rate(self) -> int:
-        """Rate of the stream in Hz."""
-        await self._do(self._opened)
-        return self._rate
+    async def place(self, seconds: float) -> tuple[int, int]:
+        """The rate of the stream in Hz, and the sample at a place. Raises io.UnsupportedOperation for one that has been
+        passed by a source that arrives."""
+        decoder = await self._do(self._opened)
+        position = math.floor(seconds * self._rate + 0.5)
+        if position < decoder.earliest:
+            raise io.UnsupportedOperation("what has arrived is not kept: a source that arrives is only sought forward")
+        return self._rate, position
 
     async def info(self) -> AudioInfo:
         """What is known of the source."""
@@ -95,9 +107,15 @@ class Serving:
     async def _close(self) -> None:
         for task in (*self._working, *self._ahead):
             task.cancel()
+        if self._feed is not None:
+            self._feed.pipe.abort()
         async with self._lock:
+            await self._thread.aclose()
             if self._decoder is not None:
                 self._decoder.close()
+            if self._feed is not None:
+                await self._feed.aclose()
+                self._feed.pipe.close()
 
     # One order after another
 
@@ -124,20 +142,42 @@ class Serving:
             return await work()
 
     async def _order(self, decoder: StreamDecoder, work: Callable[[Stop], T], *, priority: int = 0) -> T:
-        """Do `work` with the decoder in a decode thread; it ends only when the thread has let go."""
+        """Do `work` with the decoder, in a decode thread or its own; it ends only when the thread has let go."""
         order = _decode.Order(decoder, work)
-        result: T = await self._workers.decode(
-            _decode.work_on_streams, order, timeout=self._timeout, priority=priority, uninterruptible=True
-        )
+        result: T
+        if self._own is not None:
+            result = await self._own.call(_decode.work_on_streams, order)
+        else:
+            result = await self._workers.decode(
+                _decode.work_on_streams, order, timeout=self._timeout, priority=priority, uninterruptible=True
+            )
         return result
 
     async def _read(self, start: int | None, count: Callable[[int], int]) -> Piece:
         decoder = await self._opened()
         start, num_samples = self._origin if start is None else start, count(self._rate)
+        if self._own is not None:
+            return await self._read_arriving(decoder, start, num_samples)
         audio = await self._order(decoder, partial(decoder.read, start, num_samples))
         if not self._is_closing():
             self._go_ahead(decoder, start + num_samples + min(num_samples, round(_AHEAD_SECONDS * self._rate)))
         return Piece(audio, start)
+
+    async def _read_arriving(self, decoder: StreamDecoder, start: int, num_samples: int) -> Piece:
+        """What has come, also where it ended by an error: that is raised when there is nothing before it."""
+        assert self._feed is not None
+        try:
+            audio = await self._order(decoder, partial(decoder.read, start, num_samples))
+        except AudioError as error:
+            if self._feed.error is None:
+                raise
+            if not isinstance(error, DamagedAudioError) or error.audio is None or not error.audio.num_samples:
+                raise self._feed.error from error
+            audio = error.audio
+        is_broken = self._feed.error is not None and audio.num_samples < num_samples
+        if self._feed.error is not None and not audio.num_samples:
+            raise self._feed.error
+        return Piece(audio, start, goes_on=is_broken)
 
     def _go_ahead(self, decoder: StreamDecoder, until: int) -> None:
         task = asyncio.create_task(self._in_turn(partial(self._decode_ahead, decoder, until)))
@@ -153,40 +193,59 @@ class Serving:
 
     async def _described(self) -> AudioInfo:
         decoder = await self._opened()
+        if isinstance(decoder, LiveDecoder) and decoder.info is not None:
+            return decoder.info
         options = LoadOptions(track=self._options.track, format=self._options.format)
         return await describe(self._workers, decoder.job.file, options, exact=False, timeout=self._timeout)
 
     async def _opened(self) -> StreamDecoder:
-        if self._decoder is None:
-            decoder, (self._rate, self._origin) = await self._open()
-            self._decoder = decoder
+        if not self._rate:
+            self._rate, self._origin = await self._open()
+        assert self._decoder is not None
         return self._decoder
 
-    async def _open(self) -> tuple[StreamDecoder, tuple[int, int]]:
+    async def _open(self) -> tuple[int, int]:
         source = self._source
-        if isinstance(source, LocalFile):
+        if self._feed is None and isinstance(source, LocalFile):
             with contextlib.suppress(NotRegularFile):
                 return await self._open_file(source)
-        file = await fetch(
-            source, self._workers, max_bytes=self._options.max_bytes, timeout=self._timeout, home=self._home
-        )
-        return await self._open_bytes(file)
+        if isinstance(source, Encoded | Memory) or (isinstance(source, BlockingFile) and at_hand(source) is not None):
+            return await self._open_bytes(await fetch(source, self._workers, max_bytes=self._options.max_bytes))
+        return await self._open_arriving(source)
 
-    async def _open_file(self, file: LocalFile) -> tuple[StreamDecoder, tuple[int, int]]:
+    async def _open_arriving(self, source: ArrivingBlocks) -> tuple[int, int]:
+        self.is_live = True
+        if self._feed is None:
+            self._feed = Feed(source, self._workers, self._options, self._timeout, self._home)
+        feed = self._feed
+        kind = await asyncio.wrap_future(feed.kind)
+        if isinstance(kind, Encoded):
+            return await self._open_bytes(kind)
+        if self._own is None:
+            name = source.name
+            self._own = await self._thread.enter_async_context(
+                self._workers.own_thread("aioaudio-live", feed.pipe.abort)
+            )
+            self._decoder = LiveDecoder(feed.pipe, name, kind, self._options)
+        assert self._decoder is not None
+        try:
+            return await self._order(self._decoder, self._decoder.open)
+        except AudioError as error:
+            if feed.error is not None:
+                raise feed.error from error
+            raise
+
+    async def _open_file(self, file: LocalFile) -> tuple[int, int]:
         with contextlib.suppress(_Cold):
             return await self._open_bytes(file, _refuse_cold)
         await warm_up(file, self._workers, timeout=self._timeout)
         return await self._open_bytes(file)
 
-    async def _open_bytes(
-        self, file: Readable, admit: Callable[[OpenBytes], None] | None = None
-    ) -> tuple[StreamDecoder, tuple[int, int]]:
-        decoder = StreamDecoder(_decode.DecodeJob(file, self._options, admit))
-        try:
-            return decoder, await self._order(decoder, decoder.open)
-        except BaseException:
-            decoder.close()
-            raise
+    async def _open_bytes(self, file: Readable, admit: Callable[[OpenBytes], None] | None = None) -> tuple[int, int]:
+        if self._decoder is not None:
+            self._decoder.close()
+        self._decoder = decoder = StreamDecoder(_decode.DecodeJob(file, self._options, admit))
+        return await self._order(decoder, decoder.open)
 
 
 def _refuse_cold(file: OpenBytes) -> None:

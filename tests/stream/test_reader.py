@@ -163,9 +163,11 @@ def test_damage_is_raised_in_its_place_after_what_comes_before(media: MediaLibra
     whole = aioaudio.sync.load(bytes(data), on_damage="conceal")
     (damage, *_) = whole.damage
     chunks = []
-    with pytest.raises(aioaudio.DamagedAudioError) as caught, aioaudio.sync.open(bytes(data), chunk_seconds=0.5) as all_:
-        for chunk in all_:
-            chunks.append(chunk)  # noqa: PERF402
+    with (
+        pytest.raises(aioaudio.DamagedAudioError) as caught,
+        aioaudio.sync.open(bytes(data), chunk_seconds=0.5) as all_,
+    ):
+        chunks.extend(all_)
     assert damage in caught.value.damage
     assert caught.value.audio is not None
     start = caught.value.audio.start_seconds
@@ -214,7 +216,7 @@ async def test_several_tasks_share_a_stream(media: MediaLibrary) -> None:
 
     async def consume(reader: aioaudio.AudioReader) -> None:
         async for chunk in reader:
-            chunks.append(chunk)
+            chunks.append(chunk)  # noqa: PERF401
 
     async with aioaudio.open(made.path, chunk_seconds=0.05) as reader:
         await asyncio.gather(*(consume(reader) for _ in range(4)))
@@ -249,7 +251,7 @@ async def test_errors_come_when_samples_are_asked_for(tmp_path: Path, media: Med
     ]
     for expected, source, options in failing:
         reader = aioaudio.open(source, **options)
-        with pytest.raises(expected):  # noqa: PT012
+        with pytest.raises(expected):
             async for _ in reader:
                 pass
         with pytest.raises(StopAsyncIteration):

@@ -48,7 +48,7 @@ async def test_leaving_without_closing_warns_and_ends_the_work(long: Path) -> No
     async with Session(decode_threads=2) as session:
         reader = session.open(long, chunk_seconds=0.1)
         await anext(reader)
-        with pytest.warns(ResourceWarning, match="unclosed"):  # noqa: PT012
+        with pytest.warns(ResourceWarning, match="unclosed"):
             del reader
             gc.collect()
         await idle(session)

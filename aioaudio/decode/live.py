@@ -1,0 +1,112 @@
+"""A source that is decoded as it arrives, by a thread that waits inside FFmpeg for what comes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+
+from aioaudio.audio import AudioInfo, Damage
+from aioaudio.decode.blocks import FrameBlocks
+from aioaudio.decode.facts import Facts
+from aioaudio.decode.frames import FrameDecode, FrameLoop, Verified
+from aioaudio.decode.info import info_of
+from aioaudio.decode.job import DecodeJob
+from aioaudio.decode.plan import make_plan
+from aioaudio.decode.prepare import Piece
+from aioaudio.decode.probe import facts_of, select_track
+from aioaudio.decode.samples import working_dtype
+from aioaudio.decode.stream import StreamDecoder
+from aioaudio.encoded import Encoded, Pipe
+from aioaudio.ffmpeg import open_pipe
+from aioaudio.options import LoadOptions, RawPCM
+
+__all__ = ["LiveDecoder"]
+
+# What is not known before the first bytes.
+_UNKNOWN = Facts(container="", codec="", sample_rate=48_000, num_channels=1)
+
+# FFmpeg looks at no more than it needs to begin: what it has guessed, the first frame puts right. A transport stream
+# tells what is in it in packets that come now and then.
+_PROBE = {"analyzeduration": "0"}
+_PROBE_BYTES = {"mpegts": "100000"}
+_FEW_BYTES = "2048"
+
+
+class LiveDecoder(StreamDecoder):
+    """Decodes what comes through `pipe`, which is of the container `demuxer`. Goes forward only.
+
+    `open` and `read` wait for what is to come; they raise AudioError, and whoever feeds the pipe knows why it ended.
+    """
+
+    def __init__(self, pipe: Pipe, name: str, demuxer: str, options: LoadOptions) -> None:
+        super().__init__(DecodeJob(Encoded(b"", name=name), options), peek=False)
+        self._loop = _Loop(_decode_of(pipe, name, demuxer, options), demuxer)
+
+    @property
+    def info(self) -> AudioInfo | None:
+        """What the container tells, once it is open."""
+        return self._loop.info
+
+    @property
+    def earliest(self) -> int:
+        return self._start
+
+    def _open(self, start: int | None) -> None:  # noqa: ARG002
+        self._blocks = FrameBlocks(self._loop)
+        self._begin_at_rate()
+
+    def _is_far(self, start: int) -> bool:  # noqa: ARG002
+        return False
+
+
+def _decode_of(pipe: Pipe, name: str, demuxer: str, options: LoadOptions) -> FrameDecode:
+    return FrameDecode(
+        pieces=(Piece(str(fd), _UNKNOWN) for fd in pipe.files()),
+        name=name,
+        facts=_UNKNOWN,
+        options=options,
+        dtype=working_dtype(options.dtype),
+        demuxer=demuxer,
+    )
+
+
+class _Loop(FrameLoop):
+    """The loop over what comes through descriptors."""
+
+    def __init__(self, task: FrameDecode, demuxer: str) -> None:
+        super().__init__(task, stop=None)
+        self.info: AudioInfo | None = None
+        self._demuxer = demuxer
+        self._lengths: list[int | None] = []
+
+    def _open(self, piece: Piece, options: dict[str, str]) -> InputContainer:
+        raw = self.task.options.format
+        if isinstance(raw, RawPCM):
+            options = {**options, "sample_rate": str(raw.sample_rate), "ch_layout": _layout(raw.num_channels)}
+        probe = {**_PROBE, "probesize": _PROBE_BYTES.get(self._demuxer, _FEW_BYTES)}
+        return open_pipe(int(piece.path), format=self._demuxer, options={**probe, **options})
+
+    def _select(self, piece: Piece, container: InputContainer) -> AudioStream:  # noqa: ARG002
+        stream = select_track(container, self.task.options.track, self.task.name)
+        facts = facts_of(container, stream)
+        self._begin(facts)
+        self._lengths.append(facts.num_samples)
+        if self.info is None:
+            self.info = info_of(container, stream, facts)
+        if not self.segments and facts.sample_rate > 0 and facts.num_channels > 0:
+            # How long the whole is, others may follow to tell.
+            self.facts = replace(facts, num_samples=None)
+            self.plan = make_plan(self.facts, self.task.options)
+        return stream
+
+    def judge(self, total: int) -> tuple[tuple[Damage, ...], Verified]:
+        known = [length for length in self._lengths if length is not None]
+        if known and len(known) == len(self._lengths):
+            self.facts = replace(self.facts, num_samples=sum(known))
+        return super().judge(total)
+
+
+def _layout(num_channels: int) -> str:
+    return {1: "mono", 2: "stereo"}.get(num_channels, f"{num_channels}C")

@@ -1,0 +1,112 @@
+"""The bytes of a source as they come, block by block, without a thread that waits for those that are not there."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aioaudio.encoded import Descriptor, LocalFile, reading
+from aioaudio.fetch.read import ReadWorkers, await_blocks, await_readable, open_stream
+from aioaudio.fetch.sources import AsyncChunks, AsyncFile, BlockingFile
+
+__all__ = ["ArrivingBlocks", "NextBlock", "arriving_blocks"]
+
+_BLOCK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class NextBlock:
+    """A source whose `next_block()` gives bytes as they come, and none at the end; awaited on the I/O loop."""
+
+    next_block: Callable[[], Awaitable[bytes]]
+    name: str
+
+
+ArrivingBlocks = AsyncChunks | AsyncFile | BlockingFile | LocalFile | NextBlock
+
+
+def arriving_blocks(source: ArrivingBlocks, workers: ReadWorkers) -> tuple[AsyncIterator[Any], bool]:
+    """The blocks of a source, and whether they belong to the loop of its owner, or else to the I/O loop."""
+    match source:
+        case AsyncChunks(chunks):
+            return aiter(chunks), True
+        case AsyncFile(read, name):
+            return await_blocks(read, None, name, _BLOCK_BYTES), True
+        case BlockingFile(file):
+            return _file_blocks(file, workers), False
+        case NextBlock(next_block):
+            return _next_blocks(next_block), False
+        case LocalFile():
+            return _path_blocks(source, workers), False
+
+
+async def _next_blocks(next_block: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
+    while block := await next_block():
+        yield block
+
+
+async def _path_blocks(file: LocalFile, workers: ReadWorkers) -> AsyncIterator[bytes]:
+    """The blocks of a FIFO or a device."""
+    with reading(file.name):
+        descriptor = await workers.read(open_stream, file)
+        try:
+            waits = await workers.read(_waits, descriptor.fd)
+            while True:
+                if waits:
+                    await await_readable(descriptor.fd)
+                block = await workers.read(_read_some, descriptor.fd)
+                if block == b"":
+                    return
+                if block is not None:
+                    yield block
+        finally:
+            descriptor.close()
+
+
+def _read_some(fd: int) -> bytes | None:
+    try:
+        return os.read(fd, _BLOCK_BYTES)
+    except BlockingIOError:  # another reader was faster
+        return None
+
+
+async def _file_blocks(file: Any, workers: ReadWorkers) -> AsyncIterator[Any]:
+    """The blocks of a file-like object; where it has a descriptor to wait for, no thread waits."""
+    descriptor = await workers.read(_duplicate, file)
+    # Of what is buffered, `read` waits for as much as was asked for, `read1` for what there is.
+    read = getattr(file, "read1", file.read)
+    try:
+        while True:
+            if descriptor is not None:
+                await await_readable(descriptor.fd)
+            block = await workers.read(read, _BLOCK_BYTES)
+            if inspect.isawaitable(block):
+                block = await block
+            if block is None:  # it is set to not wait, and has nothing yet
+                await asyncio.sleep(0.01)
+                continue
+            if not len(block):
+                return
+            yield block
+    finally:
+        if descriptor is not None:
+            descriptor.close()
+
+
+def _duplicate(file: Any) -> Descriptor | None:
+    """A descriptor of what `file` reads from, to be waited for: None where there is none, or a wait says nothing."""
+    try:
+        fd = file.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+    return Descriptor(os.dup(fd)) if isinstance(fd, int) and _waits(fd) else None
+
+
+def _waits(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and os.isatty(fd))
