@@ -1,7 +1,7 @@
 """Samples from bytes. Synchronous: the workers call the kernels here with groups of jobs."""
 
 from aioaudio.decode.group import decode_group
-from aioaudio.decode.headers.arrival import LIVE, Cutter, cutter_of, kind_of
+from aioaudio.decode.headers.arrival import LIVE, Kind, cutter_of, kind_of
 from aioaudio.decode.info import InfoJob, read_infos
 from aioaudio.decode.job import DecodeJob, Narrow, StopFlag, Stopped
 from aioaudio.decode.live import LiveDecoder
@@ -11,9 +11,9 @@ from aioaudio.decode.stream import Order, StreamDecoder, work_on_streams
 
 __all__ = [
     "LIVE",
-    "Cutter",
     "DecodeJob",
     "InfoJob",
+    "Kind",
     "LiveDecoder",
     "Narrow",
     "Order",

@@ -11,6 +11,7 @@ from aioaudio.audio import AudioInfo, Damage
 from aioaudio.decode.blocks import FrameBlocks
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.frames import FrameDecode, FrameLoop, Verified
+from aioaudio.decode.headers.arrival import Kind
 from aioaudio.decode.info import info_of
 from aioaudio.decode.job import DecodeJob
 from aioaudio.decode.plan import make_plan
@@ -20,7 +21,7 @@ from aioaudio.decode.samples import working_dtype
 from aioaudio.decode.stream import StreamDecoder
 from aioaudio.encoded import Encoded, Pipe
 from aioaudio.ffmpeg import open_pipe
-from aioaudio.options import LoadOptions, RawPCM
+from aioaudio.options import LoadOptions
 
 __all__ = ["LiveDecoder"]
 
@@ -35,14 +36,14 @@ _FEW_BYTES = "2048"
 
 
 class LiveDecoder(StreamDecoder):
-    """Decodes what comes through `pipe`, which is of the container `demuxer`. Goes forward only.
+    """Decodes what comes through `pipe`, which is of this `kind`. Goes forward only.
 
     `open` and `read` wait for what is to come; they raise AudioError, and whoever feeds the pipe knows why it ended.
     """
 
-    def __init__(self, pipe: Pipe, name: str, demuxer: str, options: LoadOptions) -> None:
+    def __init__(self, pipe: Pipe, name: str, kind: Kind, options: LoadOptions) -> None:
         super().__init__(DecodeJob(Encoded(b"", name=name), options), peek=False)
-        self._loop = _Loop(_decode_of(pipe, name, demuxer, options), demuxer)
+        self._loop = _Loop(pipe, name, kind, options)
 
     @property
     def info(self) -> AudioInfo | None:
@@ -61,32 +62,35 @@ class LiveDecoder(StreamDecoder):
         return False
 
 
-def _decode_of(pipe: Pipe, name: str, demuxer: str, options: LoadOptions) -> FrameDecode:
-    return FrameDecode(
-        pieces=(Piece(str(fd), _UNKNOWN) for fd in pipe.files()),
-        name=name,
-        facts=_UNKNOWN,
-        options=options,
-        dtype=working_dtype(options.dtype),
-        demuxer=demuxer,
-    )
-
-
 class _Loop(FrameLoop):
     """The loop over what comes through descriptors."""
 
-    def __init__(self, task: FrameDecode, demuxer: str) -> None:
+    def __init__(self, pipe: Pipe, name: str, kind: Kind, options: LoadOptions) -> None:
+        task = FrameDecode(
+            pieces=(Piece(str(fd), _UNKNOWN) for fd in pipe.files()),
+            name=name,
+            facts=_UNKNOWN,
+            options=options,
+            dtype=working_dtype(options.dtype),
+            demuxer=kind.demuxer,
+        )
         super().__init__(task, stop=None)
         self.info: AudioInfo | None = None
-        self._demuxer = demuxer
+        self._pipe, self._kind = pipe, kind
         self._lengths: list[int | None] = []
+        self._noticed: list[Damage] = []
 
     def _open(self, piece: Piece, options: dict[str, str]) -> InputContainer:
-        raw = self.task.options.format
-        if isinstance(raw, RawPCM):
-            options = {**options, "sample_rate": str(raw.sample_rate), "ch_layout": _layout(raw.num_channels)}
-        probe = {**_PROBE, "probesize": _PROBE_BYTES.get(self._demuxer, _FEW_BYTES)}
-        return open_pipe(int(piece.path), format=self._demuxer, options={**probe, **options})
+        raw = self._kind.raw
+        if raw is not None:
+            options = {
+                **options,
+                "sample_rate": str(raw.sample_rate),
+                "ch_layout": self._kind.layout or f"{raw.num_channels}C",
+            }
+        demuxer = self._kind.demuxer or ""
+        probe = {**_PROBE, "probesize": _PROBE_BYTES.get(demuxer, _FEW_BYTES)}
+        return open_pipe(int(piece.path), format=demuxer, options={**probe, **options})
 
     def _select(self, piece: Piece, container: InputContainer) -> AudioStream:  # noqa: ARG002
         stream = select_track(container, self.task.options.track, self.task.name)
@@ -101,12 +105,23 @@ class _Loop(FrameLoop):
             self.plan = make_plan(self.facts, self.task.options)
         return stream
 
+    def damage_so_far(self) -> tuple[Damage, ...]:
+        # What was sent is ahead of what was decoded: so the place is rather early than late.
+        at_seconds = self.num_samples / self.facts.sample_rate
+        faults = self._pipe.faults[len(self._noticed) :]
+        self._noticed += [Damage(at_seconds, kind, message) for kind, message in faults if kind != "truncated"]
+        return (*super().damage_so_far(), *self._noticed)
+
     def judge(self, total: int) -> tuple[tuple[Damage, ...], Verified]:
         known = [length for length in self._lengths if length is not None]
         if known and len(known) == len(self._lengths):
             self.facts = replace(self.facts, num_samples=sum(known))
-        return super().judge(total)
+        self.damage_so_far()
+        damage, verified = super().judge(total)
+        return self._with_noticed(damage, total), verified
 
-
-def _layout(num_channels: int) -> str:
-    return {1: "mono", 2: "stereo"}.get(num_channels, f"{num_channels}C")
+    def _with_noticed(self, damage: tuple[Damage, ...], total: int) -> tuple[Damage, ...]:
+        cuts = [message for kind, message in self._pipe.faults if kind == "truncated"]
+        if self.whole and cuts and not any(item.kind == "truncated" for item in damage):
+            damage += (Damage(total / self.facts.sample_rate, "truncated", cuts[0]),)
+        return (*damage, *self._noticed)

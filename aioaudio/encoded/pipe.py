@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from queue import SimpleQueue
+from typing import Any
 
 __all__ = ["Pipe"]
 
@@ -26,6 +27,8 @@ class Pipe:
         self._files: SimpleQueue[socket.socket | None] = SimpleQueue()
         self._open: set[socket.socket] = set()
         self._aborted = False
+        #: What the sender has noticed to be wrong: a kind of damage, and a message. Written before the end is.
+        self.faults: list[Any] = []
 
     def begin(self) -> socket.socket:
         """The sender begins a file: what it writes to this is read there. It shuts it down, and closes it."""

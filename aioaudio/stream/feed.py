@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from typing import Any
 
-from aioaudio.decode import LIVE, Cutter, cutter_of, kind_of
+from aioaudio.decode import LIVE, Kind, cutter_of, kind_of
 from aioaudio.encoded import Encoded, Pipe, limit_error, reading
 from aioaudio.errors import AudioTimeout, ClosedError, LimitError
 from aioaudio.fetch import ArrivingBlocks, ReadWorkers, arriving_blocks, checked_block, closing_blocks, collect
@@ -31,7 +31,7 @@ class _Gone(Exception):
 class Feed:
     """Takes the blocks of a source as they come, on the loop that they belong to, and sends them on.
 
-    `kind` is FFmpeg's demuxer for what goes into `pipe`, or the bytes themselves, where all must be there before any
+    `kind` is what goes into `pipe`, or the bytes themselves, where all must be there before any
     can be decoded. `error` is why the source ended, if that was not its end. The source is not asked for more than the
     decoder takes.
     """
@@ -45,7 +45,7 @@ class Feed:
         home: asyncio.AbstractEventLoop | None,
     ) -> None:
         self.pipe = Pipe()
-        self.kind: Future[str | Encoded] = Future()
+        self.kind: Future[Kind | Encoded] = Future()
         self.kind.set_running_or_notify_cancel()  # so that whoever waits for it cannot cancel it
         self.error: Exception | None = None
         self._name, self._workers, self._options, self._timeout = source.name, workers, options, timeout
@@ -105,18 +105,18 @@ class Feed:
 
     async def _take_all(self) -> None:
         head, kind, at_end = await self._head()
-        if not kind:
+        if kind.demuxer is None:
             self.kind.set_result(await self._held(head, at_end=at_end))
             return
         self.kind.set_result(kind)
-        self._sender = sender = _Sender(self.pipe, self._loop, cutter_of(kind))
+        self._sender = sender = _Sender(self.pipe, self._loop, kind)
         await sender.send(head, at_end=at_end)
         while not at_end:
             block = await self._next()
             at_end = block is None
             await sender.send(block or b"", at_end=at_end)
 
-    async def _head(self) -> tuple[bytearray, str, bool]:
+    async def _head(self) -> tuple[bytearray, Kind, bool]:
         """The first bytes, what they are the first bytes of, and whether they are all."""
         head, kind, at_end = bytearray(), self._asked_kind(), False
         while kind is None:
@@ -125,17 +125,20 @@ class Feed:
             head += block or b""
             kind = kind_of(head, at_end=at_end)
             if kind is None and len(head) > _MAX_HEAD_BYTES:
-                kind = ""
+                kind = Kind(None)
         return head, kind, at_end
 
-    def _asked_kind(self) -> str | None:
+    def _asked_kind(self) -> Kind | None:
         asked = self._options.format
         if isinstance(asked, RawPCM):
-            return asked.sample_format
+            layout = {1: "mono", 2: "stereo"}.get(asked.num_channels)
+            return Kind(asked.sample_format, asked, layout)
         if self._options.verify:  # what is stored to compare with is for the whole
-            return ""
-        # Whether the index of an MP4 comes first, its bytes must tell.
-        return asked if asked is None or asked in LIVE - {"mov"} else None if asked in _MP4 else ""
+            return Kind(None)
+        # Whether the index of an MP4 comes first, and how PCM lies in a WAV, the bytes must tell.
+        if asked is None or asked == "wav" or asked in _MP4:
+            return None
+        return Kind(asked if asked in LIVE else None)
 
     async def _held(self, head: bytearray, *, at_end: bool) -> Encoded:
         """All bytes of a source that is of no use in parts."""
@@ -180,8 +183,9 @@ _MP4 = frozenset({"mov", "mp4", "m4a", "3gp", "3g2", "mj2"})
 class _Sender:
     """Sends what comes into the pipe, each file by itself."""
 
-    def __init__(self, pipe: Pipe, loop: asyncio.AbstractEventLoop, cutter: Cutter) -> None:
-        self._pipe, self._loop, self._cutter = pipe, loop, cutter
+    def __init__(self, pipe: Pipe, loop: asyncio.AbstractEventLoop, kind: Kind) -> None:
+        self._pipe, self._loop, self._cutter = pipe, loop, cutter_of(kind)
+        pipe.faults = self._cutter.faults
         self._writer = pipe.begin()
 
     async def send(self, data: bytes | bytearray, *, at_end: bool) -> None:

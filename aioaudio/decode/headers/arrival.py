@@ -8,16 +8,18 @@ a chained Ogg, MP3 files with their tags, FLAC files.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
+from aioaudio.decode.headers import pcm
 from aioaudio.decode.headers.mp3_frames import HEADER_BYTES, Search, frame_at, leans_back
 from aioaudio.decode.headers.mp3_tag import encoder_tag
 from aioaudio.decode.headers.ogg_pages import MAGIC as OGG_MAGIC
 from aioaudio.decode.headers.ogg_pages import page_at
 from aioaudio.decode.headers.tags import skip_filler
 from aioaudio.decode.headers.window import Window, skip_id3v2
+from aioaudio.options import SAMPLE_FORMATS, RawPCM
 
-__all__ = ["LIVE", "Cut", "Cutter", "cutter_of", "kind_of"]
+__all__ = ["LIVE", "Cut", "Cutter", "Kind", "cutter_of", "kind_of"]
 
 #: FFmpeg's demuxers that decode as bytes come, and give what the whole file would.
 LIVE = frozenset({"aac", "ac3", "flac", "matroska", "mov", "mp3", "mpegts", "ogg", "wav"})
@@ -26,6 +28,14 @@ _FLAC_MAGIC = b"fLaC"
 _FLAC_STARTS = tuple(_FLAC_MAGIC + header for header in (b"\0\0\0\x22", b"\x80\0\0\x22"))
 _EBML_MAGIC = b"\x1a\x45\xdf\xa3"
 _TS_PACKET_BYTES = 188
+
+_MAX_FRAME_BYTES = 64 * 8
+
+# Sizes that recorders write which do not know how much will come.
+_UNKNOWN_SIZE = 0x7FFF_F000
+
+#: The kind of a damage, and a message.
+Fault = tuple[Literal["truncated", "undecodable"], str]
 
 # Bytes that tell what is at their head, and those that tell where frames begin behind something else.
 _MAGIC_BYTES = 12
@@ -37,10 +47,27 @@ _TAG_BYTES = 192
 _RUN_BYTES = 3 * 1442
 
 
+class Kind(NamedTuple):
+    """FFmpeg's demuxer for what arrives; none, where that must be there as a whole.
+
+    Of plain PCM, `raw` and FFmpeg's name of the layout say how it is read, from byte `start` on, `num_bytes` of it,
+    None for all.
+    """
+
+    demuxer: str | None
+    raw: RawPCM | None = None
+    layout: str | None = None
+    start: int = 0
+    num_bytes: int | None = None
+
+
+_WHOLE = Kind(None)
+
+
 class _Held:
     """Bytes at hand, for the parsers."""
 
-    def __init__(self, data: bytes | bytearray) -> None:
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self._data = memoryview(data)
         self.size = len(data)
 
@@ -55,19 +82,19 @@ def _window(data: bytes | bytearray) -> Window:
     return Window(_Held(data), memoryview(data))
 
 
-def kind_of(head: bytes | bytearray, *, at_end: bool) -> str | None:
-    """What begins with `head`: one of LIVE, "" for what must be there as a whole, None where more bytes must tell."""
+def kind_of(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
+    """What begins with `head`; None where more bytes must tell."""
     if len(head) < _MAGIC_BYTES:
-        return "" if at_end else None
+        return _WHOLE if at_end else None
     magic = bytes(head[:_MAGIC_BYTES])
     if magic[:4] == OGG_MAGIC:
-        return "ogg"
+        return Kind("ogg")
     if magic[:4] == _FLAC_MAGIC:
-        return "flac"
+        return Kind("flac")
     if magic[:4] in (b"RIFF", b"RF64", b"BW64") and magic[8:] == b"WAVE":
-        return "wav"
+        return _kind_of_wav(head, at_end=at_end)
     if magic[:4] == _EBML_MAGIC:
-        return "matroska"
+        return Kind("matroska")
     if magic[4:8] == b"ftyp":
         return _kind_of_mp4(head, at_end=at_end)
     if magic[:3] == b"ID3":
@@ -75,7 +102,31 @@ def kind_of(head: bytes | bytearray, *, at_end: bool) -> str | None:
     return _kind_of_frames(head, at_end=at_end)
 
 
-def _kind_of_mp4(head: bytes | bytearray, *, at_end: bool) -> str | None:
+def _kind_of_wav(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
+    """Plain PCM needs no demuxer that first looks at a second of it."""
+    at, size, size_64 = _MAGIC_BYTES, 0, 0
+    while at + 8 <= len(head):
+        name, size = bytes(head[at : at + 4]), int.from_bytes(head[at + 4 : at + 8], "little")
+        if name == b"data":
+            break
+        if name == b"ds64":
+            size_64 = int.from_bytes(head[at + 16 : at + 24], "little")
+        at += 8 + size + size % 2
+    else:
+        return _WHOLE if at_end else None
+    data = memoryview(head)[: at + 8]
+    # With a sample behind the header, where the parser looks for some.
+    sample = memoryview(bytes(data) + bytes(_MAX_FRAME_BYTES))
+    facts = pcm.parse(_Held(sample), sample)
+    if facts is None or facts.pcm is None or facts.pcm.offset != at + 8:
+        return Kind("wav")
+    raw = RawPCM(facts.pcm.sample_format, facts.sample_rate, facts.num_channels)
+    size = size_64 or size
+    num_bytes = size if size_64 or 0 < size < _UNKNOWN_SIZE else None
+    return Kind(raw.sample_format, raw, facts.channel_layout, at + 8, num_bytes)
+
+
+def _kind_of_mp4(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     """MP4 decodes as it comes where its index comes before its samples."""
     at = 0
     while at + 16 <= len(head):
@@ -83,33 +134,33 @@ def _kind_of_mp4(head: bytes | bytearray, *, at_end: bool) -> str | None:
         if size == 1:
             size = int.from_bytes(head[at + 8 : at + 16], "big")
         if box == b"moov":
-            return "mov"
+            return Kind("mov")
         if box == b"mdat" or size < 8:
-            return ""
+            return _WHOLE
         at += size
-    return "" if at_end else None
+    return _WHOLE if at_end else None
 
 
-def _kind_behind_tags(head: bytes | bytearray, *, at_end: bool) -> str | None:
+def _kind_behind_tags(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     start = skip_id3v2(_window(head), 0)
     if start == 0:
-        return ""
+        return _WHOLE
     return kind_of(head[start:], at_end=at_end)
 
 
-def _kind_of_frames(head: bytes | bytearray, *, at_end: bool) -> str | None:
+def _kind_of_frames(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     if head[0] == 0xFF and head[1] & 0xF6 == 0xF0:
-        return "aac"
+        return Kind("aac")
     if bytes(head[:2]) == b"\x0b\x77":
-        return "ac3"
+        return Kind("ac3")
     if head[0] == 0x47 and all(byte == 0x47 for byte in head[:_SEARCH_BYTES:_TS_PACKET_BYTES]):
-        return "mpegts" if len(head) > 4 * _TS_PACKET_BYTES else None if not at_end else ""
+        return Kind("mpegts") if len(head) > 4 * _TS_PACKET_BYTES else _WHOLE if at_end else None
     window = _window(head)
     if frame_at(window, 0) is not None and len(head) < _RUN_BYTES and not at_end:
         return None
     if Search(window, len(head), _MAX_CANDIDATES).find(0, min(len(head), _SEARCH_BYTES)) is not None:
-        return "mp3"
-    return "" if at_end or len(head) >= _SEARCH_BYTES else None
+        return Kind("mp3")
+    return _WHOLE if at_end or len(head) >= _SEARCH_BYTES else None
 
 
 class Cut(NamedTuple):
@@ -120,20 +171,34 @@ class Cut(NamedTuple):
 
 
 class Cutter(Protocol):
-    """Cuts what arrives where a file begins."""
+    """Cuts what arrives where a file begins.
+
+    `faults` collects what it notices to be missing: the kind of the damage, and a message.
+    """
+
+    faults: list[Fault]
 
     def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
         """What `data` lets go on; with `at_end`, all that is left."""
         ...
 
 
-def cutter_of(kind: str) -> Cutter:
-    """The cutter for a demuxer."""
-    cutters = {"ogg": _OggCutter, "mp3": _Mp3Cutter, "flac": _FlacCutter}
-    return cutters.get(kind, _NoCutter)()
+def cutter_of(kind: Kind) -> Cutter:
+    """The cutter for what arrives."""
+    match kind.demuxer:
+        case "ogg":
+            return _OggCutter()
+        case "mp3":
+            return _Mp3Cutter()
+        case "flac":
+            return _FlacCutter()
+    return _NoCutter() if kind.raw is None else _PcmCutter(kind, kind.raw)
 
 
 class _NoCutter:
+    def __init__(self) -> None:
+        self.faults: list[Fault] = []
+
     def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:  # noqa: ARG002
         if len(data):
             yield Cut(False, bytes(data))
@@ -142,7 +207,10 @@ class _NoCutter:
 class _Buffered:
     """Holds what cannot be judged yet; `_next` says of the bytes at hand where the next cut may be."""
 
+    _inside = "a file"
+
     def __init__(self) -> None:
+        self.faults: list[Fault] = []
         self._data = bytearray()
         self._pass = 0  # bytes that go on as they come
         self._drop = 0  # bytes that are left out
@@ -169,6 +237,8 @@ class _Buffered:
         if at_end:
             out += self._data
             self._data.clear()
+            if self._pass:
+                self.faults.append(("truncated", f"ends inside {self._inside}"))
         if out:
             yield Cut(False, bytes(out))
 
@@ -185,10 +255,45 @@ class _Buffered:
         raise NotImplementedError
 
 
+class _PcmCutter(_Buffered):
+    """Leaves out the header, and what is behind the samples, of which only whole ones go on."""
+
+    def __init__(self, kind: Kind, raw: RawPCM) -> None:
+        super().__init__()
+        self._frame_bytes = SAMPLE_FORMATS[raw.sample_format] * raw.num_channels
+        self._is_headerless = not kind.start
+        self._drop, self._left = kind.start, kind.num_bytes
+
+    def _judge(self, *, at_end: bool) -> bool:
+        if self._left is not None and self._left < self._frame_bytes:
+            self._drop = len(self._data)
+            return False
+        here = len(self._data) if self._left is None else min(self._left, len(self._data))
+        self._pass = here // self._frame_bytes * self._frame_bytes
+        if self._left is not None:
+            self._left -= self._pass
+        if at_end and not self._pass:
+            self._drop = len(self._data)
+            if self._is_headerless:  # elsewhere a header says that the rest is whole
+                self.faults.append(("truncated", f"ends {self._drop} bytes into a sample of all channels"))
+        return False
+
+    def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
+        yield from super().push(data, at_end=at_end)
+        if at_end and self._left is not None and self._left >= self._frame_bytes:
+            self.faults.append(("truncated", "ends before the samples that its header promises"))
+
+
 class _OggCutter(_Buffered):
     """Cuts before the first page of a stream behind pages of others that are not first ones."""
 
+    _inside = "a page"
     _has_sound = False
+    _sequences: dict[int, int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sequences = {}
 
     def _judge(self, *, at_end: bool) -> bool:
         page = page_at(_window(self._data), 0)
@@ -199,7 +304,13 @@ class _OggCutter(_Buffered):
             self._pass = at if at > 0 else len(self._data) if at_end else max(0, len(self._data) - 3)
             return False
         self._pass = page.stop
+        last = self._sequences.get(page.serial)
+        if last is not None and page.sequence > last + 1 and not page.begins_stream:
+            self.faults.append(("undecodable", f"page {page.sequence} follows page {last}"))
         begins = page.begins_stream and self._has_sound
+        if begins:
+            self._sequences.clear()
+        self._sequences[page.serial] = page.sequence
         self._has_sound = not page.begins_stream
         return begins
 
@@ -223,6 +334,7 @@ class _FlacCutter(_Buffered):
 class _Mp3Cutter(_Buffered):
     """Cuts before a frame with the tag of an encoder, and before one behind tags that leans on none before it."""
 
+    _inside = "a frame"
     _has_begun = _has_tag = False
 
     def _judge(self, *, at_end: bool) -> bool:
