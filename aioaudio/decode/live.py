@@ -54,6 +54,10 @@ class LiveDecoder(StreamDecoder):
     def earliest(self) -> int:
         return self._start
 
+    def close(self) -> None:
+        super().close()
+        self._loop.close()
+
     def _open(self, start: int | None) -> None:  # noqa: ARG002
         self._blocks = FrameBlocks(self._loop)
         self._begin_at_rate()
@@ -66,8 +70,9 @@ class _Loop(FrameLoop):
     """The loop over what comes through descriptors."""
 
     def __init__(self, pipe: Pipe, name: str, kind: Kind, options: LoadOptions) -> None:
+        self._files = pipe.files()
         task = FrameDecode(
-            pieces=(Piece(str(fd), _UNKNOWN) for fd in pipe.files()),
+            pieces=(Piece(str(fd), _UNKNOWN) for fd in self._files),
             name=name,
             facts=_UNKNOWN,
             options=options,
@@ -79,6 +84,10 @@ class _Loop(FrameLoop):
         self._pipe, self._kind = pipe, kind
         self._lengths: list[int | None] = []
         self._noticed: list[Damage] = []
+
+    def close(self) -> None:
+        """Let go of what is read from."""
+        self._files.close()
 
     def _open(self, piece: Piece, options: dict[str, str]) -> InputContainer:
         raw = self._kind.raw

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from queue import SimpleQueue
 from typing import Any
 
@@ -13,6 +13,13 @@ __all__ = ["Pipe"]
 
 # What may be on its way: the sender waits once so much has not been read.
 _BUFFER_BYTES = 64 * 1024
+
+
+class _Socket(socket.socket):
+    """One that is closed with its last reference, as a `Descriptor` is: a stream may go with its session."""
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class Pipe:
@@ -32,7 +39,7 @@ class Pipe:
 
     def begin(self) -> socket.socket:
         """The sender begins a file: what it writes to this is read there. It shuts it down, and closes it."""
-        reader, writer = socket.socketpair()
+        reader, writer = (_Socket(fileno=end.detach()) for end in socket.socketpair())
         writer.setblocking(False)
         writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         with self._lock:
@@ -56,7 +63,7 @@ class Pipe:
                     reader.shutdown(socket.SHUT_RDWR)
         self._files.put(None)
 
-    def files(self) -> Iterator[int]:
+    def files(self) -> Generator[int]:
         """In the thread: a descriptor for each file, which is closed when the next one is asked for. Waits for them."""
         while (reader := self._files.get()) is not None:
             with reader:

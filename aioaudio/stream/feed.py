@@ -58,11 +58,17 @@ class Feed:
         self._ended.set_running_or_notify_cancel()
         self._call(self._start)
 
-    async def aclose(self) -> None:
-        """Take no more of the source, and wait until it is let go of."""
+    def abort(self) -> None:
+        """Take no more of the source, and free the thread that waits for it. May be called from any thread."""
         self.pipe.abort()
         self._call(self._cancel)
-        await asyncio.wrap_future(self._ended)
+
+    async def aclose(self) -> None:
+        """Take no more of the source, and wait until it is let go of. No thread uses the pipe any more."""
+        self.abort()
+        if self._loop.is_running():  # else nothing of the source goes on
+            await asyncio.wrap_future(self._ended)
+        self.pipe.close()
 
     # On the source's loop
 

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from aioaudio.audio import Clip, check_number
-from aioaudio.fetch import Source, resolve
+from aioaudio.fetch import NextBlock, Source, resolve
 from aioaudio.options import LoadOptions, RawPCM, as_channels, check_timeout
 from aioaudio.stream.reader import AudioReader
 from aioaudio.stream.reading import Reading
@@ -30,7 +30,7 @@ class StreamOperations:
 
     def open(
         self,
-        source: Source | Clip,
+        source: Source | NextBlock | Clip,
         *,
         chunk_seconds: float = 1.0,
         hop_seconds: float | None = None,
@@ -51,7 +51,8 @@ class StreamOperations:
         """Open a source to be decoded piece by piece, in the memory of a few chunks.
 
         Args:
-            source: As in `load`.
+            source: As in `load`. What arrives (an async iterable, an async or blocking file object, a FIFO) is decoded
+                as it comes, and only sought forward.
             chunk_seconds: Length of the chunks that `async for` gives; the last one may be shorter.
             hop_seconds: From the start of one chunk to that of the next; None is `chunk_seconds`. Smaller, chunks
                 overlap; larger, what lies between them is left out.
@@ -60,8 +61,10 @@ class StreamOperations:
                 chunk where that is, which carries what the chunk holds, or "conceal": list it in the chunk's `damage`.
             verify: As in `load`; what was verified is known at the end, and told by the last chunk.
             max_seconds: Refuse to give more than this; at once, where the header tells the length.
-            max_bytes: Refuse a source that is larger, in bytes.
-            timeout: Seconds that a chunk may take, counted from when a worker begins with it.
+            max_bytes: Refuse a source that is larger, in bytes. What arrives in a format that must be there as a whole
+                is held up to this many bytes, 256 MiB where it is None.
+            timeout: Seconds that a chunk may take, counted from when a worker begins with it; of a source that arrives,
+                seconds of silence while its bytes are waited for.
 
         Returns:
             An `AudioReader`. Nothing is opened before the first samples are asked for.
@@ -89,7 +92,7 @@ class StreamOperations:
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
-        resolved = resolve(source)
+        resolved = source if isinstance(source, NextBlock) else resolve(source)
         _check_positive("chunk_seconds", chunk_seconds)
         if hop_seconds is not None:
             _check_positive("hop_seconds", hop_seconds)

@@ -41,6 +41,7 @@ class Reading:
         self._io: IOThread
         self._serving: Serving | None = None
         self._has_begun = self._closed = False
+        self._is_ending = False  # also where nobody waits for the end any more
         self._rate = 0  # until it is known
         self._position: int | None = None  # of the next samples; None is where the options say
         self._given = 0  # up to where chunks were given
@@ -51,7 +52,7 @@ class Reading:
     @property
     def is_open(self) -> bool:
         """Whether work may be going on."""
-        return self._serving is not None
+        return self._serving is not None and not self._is_ending
 
     def check_not_begun(self) -> None:
         """Raise RuntimeError once anything was asked for."""
@@ -64,6 +65,7 @@ class Reading:
             workers = self._workers()
             self._io = workers.io()
             self._serving = self._serve(workers, home)
+            self._is_ending = False
             self._has_begun = True
 
     def stop(self) -> None:
@@ -89,6 +91,7 @@ class Reading:
         serving = self._serving
         if serving is not None:
             self._closed = self._closed or serving.is_live  # there is no going back
+            self._is_ending = True
             with contextlib.suppress(ClosedError):  # the session is closed, and the work with it
                 await self._on_io(serving.close())
             self._serving = None
@@ -98,6 +101,7 @@ class Reading:
         serving = self._serving
         if serving is not None:
             self._closed = self._closed or serving.is_live
+            self._is_ending = True
             with contextlib.suppress(ClosedError):
                 self._wait(serving.close())
             self._serving = None

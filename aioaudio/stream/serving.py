@@ -62,7 +62,8 @@ class Serving:
         self._rate = self._origin = 0
         self._working: set[asyncio.Task[Any]] = set()
         self._ahead: set[asyncio.Task[None]] = set()
-        self._closing: asyncio.Task[None] | None = None
+        self._stopped = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
         # Of a source that arrives:
         self.is_live = False
         self._feed: Feed | None = None
@@ -92,30 +93,33 @@ class Serving:
 
     def stop(self) -> None:
         """Have the work end, soon."""
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close())
+        self._stopped.set()
 
     async def close(self) -> None:
         """End the work, and wait for its end."""
         self.stop()
-        assert self._closing is not None
-        await asyncio.shield(self._closing)
+        if self._life is not None:
+            await asyncio.shield(self._life)
 
     def _is_closing(self) -> bool:
-        return self._closing is not None
+        return self._stopped.is_set()
 
-    async def _close(self) -> None:
-        for task in (*self._working, *self._ahead):
-            task.cancel()
-        if self._feed is not None:
-            self._feed.pipe.abort()
-        async with self._lock:
-            await self._thread.aclose()
-            if self._decoder is not None:
-                self._decoder.close()
+    async def _live(self) -> None:
+        """Begin with the first order, and let go of everything in the end, which may be that of the I/O thread."""
+        try:
+            await self._stopped.wait()
+        finally:
+            self._stopped.set()
+            for task in (*self._working, *self._ahead):
+                task.cancel()
             if self._feed is not None:
-                await self._feed.aclose()
-                self._feed.pipe.close()
+                self._feed.abort()
+            async with self._lock:
+                await self._thread.aclose()
+                if self._decoder is not None:
+                    self._decoder.close()
+                if self._feed is not None:
+                    await self._feed.aclose()
 
     # One order after another
 
@@ -123,6 +127,8 @@ class Serving:
         """Await `work` in its turn. Raises ClosedError where `close` ends it."""
         if self._is_closing():
             raise ClosedError("the reader is closed")
+        if self._life is None:
+            self._life = asyncio.create_task(self._live())
         for ahead in self._ahead:
             ahead.cancel()
         task = asyncio.create_task(self._in_turn(work))
@@ -217,17 +223,16 @@ class Serving:
         self.is_live = True
         if self._feed is None:
             self._feed = Feed(source, self._workers, self._options, self._timeout, self._home)
+            self._own = await self._thread.enter_async_context(
+                self._workers.own_thread("aioaudio-live", self._feed.abort)
+            )
         feed = self._feed
         kind = await asyncio.wrap_future(feed.kind)
         if isinstance(kind, Encoded):
+            self._own = None
             return await self._open_bytes(kind)
-        if self._own is None:
-            name = source.name
-            self._own = await self._thread.enter_async_context(
-                self._workers.own_thread("aioaudio-live", feed.pipe.abort)
-            )
-            self._decoder = LiveDecoder(feed.pipe, name, kind, self._options)
-        assert self._decoder is not None
+        if self._decoder is None:
+            self._decoder = LiveDecoder(feed.pipe, source.name, kind, self._options)
         try:
             return await self._order(self._decoder, self._decoder.open)
         except AudioError as error:
@@ -242,10 +247,14 @@ class Serving:
         return await self._open_bytes(file)
 
     async def _open_bytes(self, file: Readable, admit: Callable[[OpenBytes], None] | None = None) -> tuple[int, int]:
-        if self._decoder is not None:
-            self._decoder.close()
-        self._decoder = decoder = StreamDecoder(_decode.DecodeJob(file, self._options, admit))
-        return await self._order(decoder, decoder.open)
+        decoder = StreamDecoder(_decode.DecodeJob(file, self._options, admit))
+        try:
+            opened = await self._order(decoder, decoder.open)
+        except BaseException:
+            decoder.close()
+            raise
+        self._decoder = decoder
+        return opened
 
 
 def _refuse_cold(file: OpenBytes) -> None:

@@ -23,10 +23,15 @@ async def until(holds: Callable[[], object]) -> None:
         await asyncio.sleep(0.001)
 
 
-async def idle(session: Session) -> None:
-    """Wait until the workers have nothing to do."""
+def is_idle(session: Session, num_streams: int = 0) -> bool:
+    """Whether the workers have nothing to do, but to hold so many streams."""
     workers = session.workers
-    await until(lambda: not any(workers.statistics()) and not asyncio.all_tasks(workers.io().loop))
+    return not any(workers.statistics()) and len(asyncio.all_tasks(workers.io().loop)) == num_streams
+
+
+async def idle(session: Session, num_streams: int = 0) -> None:
+    """Wait until they have."""
+    await until(lambda: is_idle(session, num_streams))
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +53,7 @@ async def test_leaving_without_closing_warns_and_ends_the_work(long: Path) -> No
     async with Session(decode_threads=2) as session:
         reader = session.open(long, chunk_seconds=0.1)
         await anext(reader)
-        with pytest.warns(ResourceWarning, match="unclosed"):
+        with pytest.warns(ResourceWarning, match="unclosed"):  # noqa: PT031
             del reader
             gc.collect()
         await idle(session)
@@ -109,9 +114,8 @@ async def test_a_blocked_loop_has_its_next_chunk_ready(long: Path) -> None:
     """What is decoded ahead is decoded elsewhere."""
     async with Session(decode_threads=1) as session, session.open(long, chunk_seconds=0.5) as reader:
         await anext(reader)
-        workers = session.workers
         deadline = time.monotonic() + 30
-        while any(workers.statistics()) or asyncio.all_tasks(workers.io().loop):
+        while not is_idle(session, 1):
             assert time.monotonic() < deadline
         decoder = reader._run._serving._decoder  # type: ignore[union-attr]
         assert decoder is not None
@@ -121,7 +125,7 @@ async def test_a_blocked_loop_has_its_next_chunk_ready(long: Path) -> None:
 async def test_no_more_is_decoded_ahead_than_a_chunk(long: Path) -> None:
     async with Session(decode_threads=1) as session, session.open(long, chunk_seconds=0.25) as reader:
         async for chunk in reader:
-            await idle(session)
+            await idle(session, 1)
             decoder = reader._run._serving._decoder  # type: ignore[union-attr]
             assert decoder is not None
             end = round((chunk.start_seconds + chunk.duration_seconds) * 16_000)
