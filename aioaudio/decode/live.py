@@ -104,6 +104,8 @@ class _Loop(FrameLoop):
     def _select(self, piece: Piece, container: InputContainer) -> AudioStream:  # noqa: ARG002
         stream = select_track(container, self.task.options.track, self.task.name)
         facts = facts_of(container, stream)
+        if self._kind.is_fragmented:
+            facts = replace(facts, num_samples=None, slack=0)
         self._begin(facts)
         self._lengths.append(facts.num_samples)
         if self.info is None:
@@ -126,6 +128,8 @@ class _Loop(FrameLoop):
         if known and len(known) == len(self._lengths):
             self.facts = replace(self.facts, num_samples=sum(known))
         self.damage_so_far()
+        if total == 0 and self._kind.raw is not None and not self._pipe.faults and not self.failures:
+            return (), None  # PCM may well be empty
         damage, verified = super().judge(total)
         return self._with_noticed(damage, total), verified
 

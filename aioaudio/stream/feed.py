@@ -144,6 +144,8 @@ class Feed:
         # Whether the index of an MP4 comes first, and how PCM lies in a WAV, the bytes must tell.
         if asked is None or asked == "wav" or asked in _MP4:
             return None
+        if asked == "webm":
+            asked = "matroska"
         return Kind(asked if asked in LIVE else None)
 
     async def _held(self, head: bytearray, *, at_end: bool) -> Encoded:

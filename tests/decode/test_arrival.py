@@ -78,6 +78,9 @@ def test_an_mp4_with_its_index_in_front_can_be_decoded_as_it_comes() -> None:
     start = box(b"ftyp", 20)
     assert kind_of(start, at_end=False) is None
     assert kind_of(start + box(b"free", 100) + box(b"moov", 10), at_end=False) == Kind("mov")
+    assert kind_of(start + box(b"moov", 1_000)[:-1], at_end=False) is None
+    parts = (8 + 16).to_bytes(4, "big") + b"moov" + box(b"mvex", 8)
+    assert kind_of(start + parts, at_end=False) == Kind("mov", is_fragmented=True)
     assert kind_of(start + box(b"mdat", 8), at_end=False) == Kind(None)
     assert kind_of(start + bytes(4) + b"mdat" + bytes(8), at_end=False) == Kind(None)
 

@@ -29,7 +29,13 @@ _FLAC_STARTS = tuple(_FLAC_MAGIC + header for header in (b"\0\0\0\x22", b"\x80\0
 _EBML_MAGIC = b"\x1a\x45\xdf\xa3"
 _TS_PACKET_BYTES = 188
 
+_VORBIS_MAGIC = b"\x01vorbis"
+_VORBIS_HEADERS = 3
+_OGG_CODECS = (_VORBIS_MAGIC, b"OpusHead", b"\x7fFLAC")
+
 _MAX_FRAME_BYTES = 64 * 8
+
+_CODEC_BYTES = 8
 
 # Sizes that recorders write which do not know how much will come.
 _UNKNOWN_SIZE = 0x7FFF_F000
@@ -50,8 +56,8 @@ _RUN_BYTES = 3 * 1442
 class Kind(NamedTuple):
     """FFmpeg's demuxer for what arrives; none, where that must be there as a whole.
 
-    Of plain PCM, `raw` and FFmpeg's name of the layout say how it is read, from byte `start` on, `num_bytes` of it,
-    None for all.
+    An MP4 that `is_fragmented` tells the lengths of its parts, and not its own. Of plain PCM, `raw` and FFmpeg's name
+    of the layout say how it is read, from byte `start` on, `num_bytes` of it, None for all.
     """
 
     demuxer: str | None
@@ -59,6 +65,7 @@ class Kind(NamedTuple):
     layout: str | None = None
     start: int = 0
     num_bytes: int | None = None
+    is_fragmented: bool = False
 
 
 _WHOLE = Kind(None)
@@ -88,7 +95,7 @@ def kind_of(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
         return _WHOLE if at_end else None
     magic = bytes(head[:_MAGIC_BYTES])
     if magic[:4] == OGG_MAGIC:
-        return Kind("ogg")
+        return _kind_of_ogg(head, at_end=at_end)
     if magic[:4] == _FLAC_MAGIC:
         return Kind("flac")
     if magic[:4] in (b"RIFF", b"RF64", b"BW64") and magic[8:] == b"WAVE":
@@ -126,6 +133,19 @@ def _kind_of_wav(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     return Kind(raw.sample_format, raw, facts.channel_layout, at + 8, num_bytes)
 
 
+def _kind_of_ogg(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
+    """Vorbis all of whose sound is in one page is of use only as a whole: FFmpeg would cut too much off its end."""
+    window, at, num_packets = _window(head), 0, 0
+    while (page := page_at(window, at)) is not None:
+        if num_packets >= _VORBIS_HEADERS:
+            return _WHOLE if page.is_last else Kind("ogg")
+        if at == 0 and bytes(window.read(len(_VORBIS_MAGIC), page.body)) != _VORBIS_MAGIC:
+            return Kind("ogg")
+        num_packets += page.num_packets
+        at = page.stop
+    return Kind("ogg") if at_end else None
+
+
 def _kind_of_mp4(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     """MP4 decodes as it comes where its index comes before its samples."""
     at = 0
@@ -134,11 +154,20 @@ def _kind_of_mp4(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
         if size == 1:
             size = int.from_bytes(head[at + 8 : at + 16], "big")
         if box == b"moov":
-            return Kind("mov")
+            if at + size > len(head):
+                break
+            return Kind("mov", is_fragmented=_has_box(memoryview(head)[at + 8 : at + size], b"mvex"))
         if box == b"mdat" or size < 8:
             return _WHOLE
         at += size
     return _WHOLE if at_end else None
+
+
+def _has_box(boxes: memoryview, name: bytes) -> bool:
+    at = 0
+    while at + 8 <= len(boxes) and bytes(boxes[at + 4 : at + 8]) != name:
+        at += max(8, int.from_bytes(boxes[at : at + 4], "big"))
+    return at + 8 <= len(boxes)
 
 
 def _kind_behind_tags(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
@@ -150,7 +179,11 @@ def _kind_behind_tags(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
 
 def _kind_of_frames(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     if head[0] == 0xFF and head[1] & 0xF6 == 0xF0:
-        return Kind("aac")
+        size = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5
+        if len(head) < size + 2 and not at_end:
+            return None
+        # A frame of FLAC begins so, too.
+        return Kind("aac") if head[size : size + 2] in (head[:2], b"") else _WHOLE
     if bytes(head[:2]) == b"\x0b\x77":
         return Kind("ac3")
     if head[0] == 0x47 and all(byte == 0x47 for byte in head[:_SEARCH_BYTES:_TS_PACKET_BYTES]):
@@ -288,7 +321,7 @@ class _OggCutter(_Buffered):
     """Cuts before the first page of a stream behind pages of others that are not first ones."""
 
     _inside = "a page"
-    _has_sound = False
+    _has_sound = _is_known = _is_last = False
     _sequences: dict[int, int]
 
     def __init__(self) -> None:
@@ -303,6 +336,8 @@ class _OggCutter(_Buffered):
             at = self._data.find(OGG_MAGIC, 1)
             self._pass = at if at > 0 else len(self._data) if at_end else max(0, len(self._data) - 3)
             return False
+        if len(self._data) < page.body + _CODEC_BYTES and page.begins_stream and not at_end:
+            return False
         self._pass = page.stop
         last = self._sequences.get(page.serial)
         if last is not None and page.sequence > last + 1 and not page.begins_stream:
@@ -310,9 +345,22 @@ class _OggCutter(_Buffered):
         begins = page.begins_stream and self._has_sound
         if begins:
             self._sequences.clear()
+            self._check_last()
+        if page.begins_stream:
+            self._is_known = self._data[page.body :].startswith(_OGG_CODECS)
+        self._is_last = page.is_last
         self._sequences[page.serial] = page.sequence
         self._has_sound = not page.begins_stream
         return begins
+
+    def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
+        yield from super().push(data, at_end=at_end)
+        if at_end and not self.faults:
+            self._check_last()
+
+    def _check_last(self) -> None:
+        if self._is_known and not self._is_last:
+            self.faults.append(("truncated", "the last page does not end the stream"))
 
 
 class _FlacCutter(_Buffered):
@@ -363,10 +411,14 @@ class _Mp3Cutter(_Buffered):
         if tag_stop > after:
             after, has_tag = tag_stop, True
         if has_tag and self._has_begun:
-            self._drop, self._has_tag = after, self._has_tag or has_tag
-        elif after:
+            self._drop, self._has_tag = after, True
+        elif after and self._has_begun:
             self._pass = after
+        elif after:  # at the start, FFmpeg looks behind tags, and would stumble over anything else
+            self._pass = skip_id3v2(window, 0)
+            self._drop = 0 if self._pass else after
         else:
             found = Search(window, window.size, _MAX_CANDIDATES).find(0, window.size)
             rest = window.size if at_end else max(0, window.size - _RUN_BYTES)
-            self._pass = rest if found is None else found
+            num_bytes = rest if found is None else found
+            self._pass, self._drop = (num_bytes, 0) if self._has_begun else (0, num_bytes)
