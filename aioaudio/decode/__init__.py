@@ -1,7 +1,8 @@
 """Samples from bytes. Synchronous: the workers call the kernels here with groups of jobs."""
 
 from aioaudio.decode.group import decode_group
-from aioaudio.decode.headers.arrival import LIVE, Kind, cutter_of, kind_of
+from aioaudio.decode.headers.arrival import LIVE, Kind, kind_of
+from aioaudio.decode.headers.cutters import cutter_of
 from aioaudio.decode.info import InfoJob, read_infos
 from aioaudio.decode.job import DecodeJob, Narrow, StopFlag, Stopped
 from aioaudio.decode.live import LiveDecoder

@@ -36,6 +36,8 @@ def hour(media: MediaLibrary, seconds: int) -> Path:
 def test_an_hour_takes_the_memory_of_a_few_chunks(
     form: str, hour: Path, seconds: int, measured: Callable[[str], None]
 ) -> None:
+    if form == "bytes" and seconds < 3_600:
+        pytest.skip("as the path does, so do the bytes; when soaking, both are tried")
     finished = run_program("run_stream.py", hour, form, patience=600)
     assert (finished.code, finished.stderr) == (0, "")
     report = json.loads(finished.stdout)

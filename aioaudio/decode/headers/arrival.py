@@ -1,56 +1,39 @@
-"""Bytes as they arrive: what they are, whether they can be decoded as they come, and where one file ends and the next
-begins.
-
-What is joined is cut as it is in a file that is there as a whole, so that each part is decoded for itself: the links of
-a chained Ogg, MP3 files with their tags, FLAC files.
-"""
+"""Bytes as they arrive: what they are, and whether they can be decoded as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple
 
 from aioaudio.decode.headers import pcm
-from aioaudio.decode.headers.mp3_frames import HEADER_BYTES, Search, frame_at, leans_back
-from aioaudio.decode.headers.mp3_tag import encoder_tag
+from aioaudio.decode.headers.mp3_frames import Search, frame_at
 from aioaudio.decode.headers.ogg_pages import MAGIC as OGG_MAGIC
 from aioaudio.decode.headers.ogg_pages import page_at
-from aioaudio.decode.headers.tags import skip_filler
-from aioaudio.decode.headers.window import Window, skip_id3v2
-from aioaudio.options import SAMPLE_FORMATS, RawPCM
+from aioaudio.decode.headers.window import Held, skip_id3v2, window_of
+from aioaudio.options import RawPCM
 
-__all__ = ["LIVE", "Cut", "Cutter", "Kind", "cutter_of", "kind_of"]
+__all__ = ["LIVE", "Kind", "kind_of"]
 
 #: FFmpeg's demuxers that decode as bytes come, and give what the whole file would.
 LIVE = frozenset({"aac", "ac3", "flac", "matroska", "mov", "mp3", "mpegts", "ogg", "wav"})
 
-_FLAC_MAGIC = b"fLaC"
-_FLAC_STARTS = tuple(_FLAC_MAGIC + header for header in (b"\0\0\0\x22", b"\x80\0\0\x22"))
 _EBML_MAGIC = b"\x1a\x45\xdf\xa3"
-_TS_PACKET_BYTES = 188
-
 _VORBIS_MAGIC = b"\x01vorbis"
 _VORBIS_HEADERS = 3
-_OGG_CODECS = (_VORBIS_MAGIC, b"OpusHead", b"\x7fFLAC")
-
-_MAX_FRAME_BYTES = 64 * 8
-
-_CODEC_BYTES = 8
-
-# Sizes that recorders write which do not know how much will come.
-_UNKNOWN_SIZE = 0x7FFF_F000
-
-#: The kind of a damage, and a message.
-Fault = tuple[Literal["truncated", "undecodable"], str]
+_TS_PACKET_BYTES = 188
 
 # Bytes that tell what is at their head, and those that tell where frames begin behind something else.
 _MAGIC_BYTES = 12
 _SEARCH_BYTES = 1 << 14
 _MAX_CANDIDATES = 256
 
-# From the start of a frame to the end of the tag in it, and three of the largest frames: a run.
-_TAG_BYTES = 192
+# Three of the largest frames of MPEG audio: a run.
 _RUN_BYTES = 3 * 1442
+
+# A sample of all channels, at most.
+_MAX_FRAME_BYTES = 64 * 8
+
+# Sizes that recorders write which do not know how much will come.
+_UNKNOWN_SIZE = 0x7FFF_F000
 
 
 class Kind(NamedTuple):
@@ -71,24 +54,6 @@ class Kind(NamedTuple):
 _WHOLE = Kind(None)
 
 
-class _Held:
-    """Bytes at hand, for the parsers."""
-
-    def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        self._data = memoryview(data)
-        self.size = len(data)
-
-    def read(self, num_bytes: int, offset: int) -> memoryview:
-        return self._data[max(0, offset) : max(0, offset) + num_bytes]
-
-    def ffmpeg_path(self) -> str:
-        raise NotImplementedError
-
-
-def _window(data: bytes | bytearray) -> Window:
-    return Window(_Held(data), memoryview(data))
-
-
 def kind_of(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     """What begins with `head`; None where more bytes must tell."""
     if len(head) < _MAGIC_BYTES:
@@ -96,7 +61,7 @@ def kind_of(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     magic = bytes(head[:_MAGIC_BYTES])
     if magic[:4] == OGG_MAGIC:
         return _kind_of_ogg(head, at_end=at_end)
-    if magic[:4] == _FLAC_MAGIC:
+    if magic[:4] == b"fLaC":
         return Kind("flac")
     if magic[:4] in (b"RIFF", b"RF64", b"BW64") and magic[8:] == b"WAVE":
         return _kind_of_wav(head, at_end=at_end)
@@ -124,7 +89,7 @@ def _kind_of_wav(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     data = memoryview(head)[: at + 8]
     # With a sample behind the header, where the parser looks for some.
     sample = memoryview(bytes(data) + bytes(_MAX_FRAME_BYTES))
-    facts = pcm.parse(_Held(sample), sample)
+    facts = pcm.parse(Held(sample), sample)
     if facts is None or facts.pcm is None or facts.pcm.offset != at + 8:
         return Kind("wav")
     raw = RawPCM(facts.pcm.sample_format, facts.sample_rate, facts.num_channels)
@@ -135,7 +100,7 @@ def _kind_of_wav(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
 
 def _kind_of_ogg(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
     """Vorbis all of whose sound is in one page is of use only as a whole: FFmpeg would cut too much off its end."""
-    window, at, num_packets = _window(head), 0, 0
+    window, at, num_packets = window_of(head), 0, 0
     while (page := page_at(window, at)) is not None:
         if num_packets >= _VORBIS_HEADERS:
             return _WHOLE if page.is_last else Kind("ogg")
@@ -171,7 +136,7 @@ def _has_box(boxes: memoryview, name: bytes) -> bool:
 
 
 def _kind_behind_tags(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
-    start = skip_id3v2(_window(head), 0)
+    start = skip_id3v2(window_of(head), 0)
     if start == 0:
         return _WHOLE
     return kind_of(head[start:], at_end=at_end)
@@ -188,237 +153,9 @@ def _kind_of_frames(head: bytes | bytearray, *, at_end: bool) -> Kind | None:
         return Kind("ac3")
     if head[0] == 0x47 and all(byte == 0x47 for byte in head[:_SEARCH_BYTES:_TS_PACKET_BYTES]):
         return Kind("mpegts") if len(head) > 4 * _TS_PACKET_BYTES else _WHOLE if at_end else None
-    window = _window(head)
+    window = window_of(head)
     if frame_at(window, 0) is not None and len(head) < _RUN_BYTES and not at_end:
         return None
     if Search(window, len(head), _MAX_CANDIDATES).find(0, min(len(head), _SEARCH_BYTES)) is not None:
         return Kind("mp3")
     return _WHOLE if at_end or len(head) >= _SEARCH_BYTES else None
-
-
-class Cut(NamedTuple):
-    """Bytes that go on; with `begins` they begin a file of their own."""
-
-    begins: bool
-    data: bytes
-
-
-class Cutter(Protocol):
-    """Cuts what arrives where a file begins.
-
-    `faults` collects what it notices to be missing: the kind of the damage, and a message.
-    """
-
-    faults: list[Fault]
-
-    def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
-        """What `data` lets go on; with `at_end`, all that is left."""
-        ...
-
-
-def cutter_of(kind: Kind) -> Cutter:
-    """The cutter for what arrives."""
-    match kind.demuxer:
-        case "ogg":
-            return _OggCutter()
-        case "mp3":
-            return _Mp3Cutter()
-        case "flac":
-            return _FlacCutter()
-    return _NoCutter() if kind.raw is None else _PcmCutter(kind, kind.raw)
-
-
-class _NoCutter:
-    def __init__(self) -> None:
-        self.faults: list[Fault] = []
-
-    def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:  # noqa: ARG002
-        if len(data):
-            yield Cut(False, bytes(data))
-
-
-class _Buffered:
-    """Holds what cannot be judged yet; `_next` says of the bytes at hand where the next cut may be."""
-
-    _inside = "a file"
-
-    def __init__(self) -> None:
-        self.faults: list[Fault] = []
-        self._data = bytearray()
-        self._pass = 0  # bytes that go on as they come
-        self._drop = 0  # bytes that are left out
-
-    def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
-        self._data += data
-        begins = False
-        out = bytearray()
-        while True:
-            self._drop -= self._take(self._drop)[0]
-            count, passed = self._take(self._pass)
-            self._pass -= count
-            out += passed
-            if not self._data or self._pass or self._drop:
-                break
-            begins = self._judge(at_end=at_end)
-            if begins:
-                if out:
-                    yield Cut(False, bytes(out))
-                yield Cut(True, b"")
-                out.clear()
-            if not (self._pass or self._drop):
-                break
-        if at_end:
-            out += self._data
-            self._data.clear()
-            if self._pass:
-                self.faults.append(("truncated", f"ends inside {self._inside}"))
-        if out:
-            yield Cut(False, bytes(out))
-
-    def _take(self, num_bytes: int) -> tuple[int, bytes]:
-        taken = bytes(self._data[:num_bytes])
-        del self._data[: len(taken)]
-        return len(taken), taken
-
-    def _judge(self, *, at_end: bool) -> bool:
-        """Set what of the bytes at hand, and of those to come, goes on or is left out; neither, to wait for more.
-
-        Says whether a file begins with them.
-        """
-        raise NotImplementedError
-
-
-class _PcmCutter(_Buffered):
-    """Leaves out the header, and what is behind the samples, of which only whole ones go on."""
-
-    def __init__(self, kind: Kind, raw: RawPCM) -> None:
-        super().__init__()
-        self._frame_bytes = SAMPLE_FORMATS[raw.sample_format] * raw.num_channels
-        self._is_headerless = not kind.start
-        self._drop, self._left = kind.start, kind.num_bytes
-
-    def _judge(self, *, at_end: bool) -> bool:
-        if self._left is not None and self._left < self._frame_bytes:
-            self._drop = len(self._data)
-            return False
-        here = len(self._data) if self._left is None else min(self._left, len(self._data))
-        self._pass = here // self._frame_bytes * self._frame_bytes
-        if self._left is not None:
-            self._left -= self._pass
-        if at_end and not self._pass:
-            self._drop = len(self._data)
-            if self._is_headerless:  # elsewhere a header says that the rest is whole
-                self.faults.append(("truncated", f"ends {self._drop} bytes into a sample of all channels"))
-        return False
-
-    def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
-        yield from super().push(data, at_end=at_end)
-        if at_end and self._left is not None and self._left >= self._frame_bytes:
-            self.faults.append(("truncated", "ends before the samples that its header promises"))
-
-
-class _OggCutter(_Buffered):
-    """Cuts before the first page of a stream behind pages of others that are not first ones."""
-
-    _inside = "a page"
-    _has_sound = _is_known = _is_last = False
-    _sequences: dict[int, int]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sequences = {}
-
-    def _judge(self, *, at_end: bool) -> bool:
-        page = page_at(_window(self._data), 0)
-        if page is None:
-            if OGG_MAGIC.startswith(self._data[:4]) and not at_end:
-                return False  # a header that is not there as a whole
-            at = self._data.find(OGG_MAGIC, 1)
-            self._pass = at if at > 0 else len(self._data) if at_end else max(0, len(self._data) - 3)
-            return False
-        if len(self._data) < page.body + _CODEC_BYTES and page.begins_stream and not at_end:
-            return False
-        self._pass = page.stop
-        last = self._sequences.get(page.serial)
-        if last is not None and page.sequence > last + 1 and not page.begins_stream:
-            self.faults.append(("undecodable", f"page {page.sequence} follows page {last}"))
-        begins = page.begins_stream and self._has_sound
-        if begins:
-            self._sequences.clear()
-            self._check_last()
-        if page.begins_stream:
-            self._is_known = self._data[page.body :].startswith(_OGG_CODECS)
-        self._is_last = page.is_last
-        self._sequences[page.serial] = page.sequence
-        self._has_sound = not page.begins_stream
-        return begins
-
-    def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
-        yield from super().push(data, at_end=at_end)
-        if at_end and not self.faults:
-            self._check_last()
-
-    def _check_last(self) -> None:
-        if self._is_known and not self._is_last:
-            self.faults.append(("truncated", "the last page does not end the stream"))
-
-
-class _FlacCutter(_Buffered):
-    """Cuts before the header of a file."""
-
-    _has_begun = False
-
-    def _judge(self, *, at_end: bool) -> bool:
-        begins = self._has_begun and self._data[:8] in _FLAC_STARTS
-        if begins or not self._has_begun:
-            self._has_begun = True
-            self._pass = len(_FLAC_MAGIC)
-            return begins
-        found = [at for start in _FLAC_STARTS if (at := self._data.find(start)) >= 0]
-        self._pass = min(found) if found else len(self._data) if at_end else max(0, len(self._data) - 7)
-        return False
-
-
-class _Mp3Cutter(_Buffered):
-    """Cuts before a frame with the tag of an encoder, and before one behind tags that leans on none before it."""
-
-    _inside = "a frame"
-    _has_begun = _has_tag = False
-
-    def _judge(self, *, at_end: bool) -> bool:
-        window = _window(self._data)
-        if len(self._data) < _TAG_BYTES and not at_end:
-            return False
-        frame = frame_at(window, 0)
-        if frame is None:
-            self._pass_filler(window, at_end=at_end)
-            return False
-        if not self._has_begun:
-            self._has_begun = True
-        elif encoder_tag(window, 0, frame) is not None or (self._has_tag and not leans_back(window, 0, frame)):
-            if len(self._data) < frame.num_bytes + HEADER_BYTES and not at_end:
-                return False
-            if frame_at(window, frame.num_bytes) is not None:
-                self._has_tag, self._pass = False, frame.num_bytes
-                return True
-        self._has_tag, self._pass = False, frame.num_bytes
-        return False
-
-    def _pass_filler(self, window: Window, *, at_end: bool) -> None:
-        """Leave out tags and zeros between files, and let go on what is none, up to where frames begin again."""
-        after, has_tag = skip_filler(window, 0, window.size)
-        tag_stop = skip_id3v2(window, after)
-        if tag_stop > after:
-            after, has_tag = tag_stop, True
-        if has_tag and self._has_begun:
-            self._drop, self._has_tag = after, True
-        elif after and self._has_begun:
-            self._pass = after
-        elif after:  # at the start, FFmpeg looks behind tags, and would stumble over anything else
-            self._pass = skip_id3v2(window, 0)
-            self._drop = 0 if self._pass else after
-        else:
-            found = Search(window, window.size, _MAX_CANDIDATES).find(0, window.size)
-            rest = window.size if at_end else max(0, window.size - _RUN_BYTES)
-            num_bytes = rest if found is None else found
-            self._pass, self._drop = (num_bytes, 0) if self._has_begun else (0, num_bytes)
