@@ -117,24 +117,24 @@ class _Loop(FrameLoop):
         return stream
 
     def damage_so_far(self) -> tuple[Damage, ...]:
-        # What was sent is ahead of what was decoded: so the place is rather early than late.
-        at_seconds = self.num_samples / self.facts.sample_rate
-        faults = self._pipe.faults[len(self._noticed) :]
-        self._noticed += [Damage(at_seconds, kind, message) for kind, message in faults if kind != "truncated"]
+        self._notice(at_end=False)
         return (*super().damage_so_far(), *self._noticed)
 
     def judge(self, total: int) -> tuple[tuple[Damage, ...], Verified]:
         known = [length for length in self._lengths if length is not None]
         if known and len(known) == len(self._lengths):
             self.facts = replace(self.facts, num_samples=sum(known))
-        self.damage_so_far()
-        if total == 0 and self._kind.raw is not None and not self._pipe.faults and not self.failures:
+        self._notice(at_end=self.whole)
+        if total == 0 and self._kind.raw is not None and not self._noticed and not self.failures:
             return (), None  # PCM may well be empty
         damage, verified = super().judge(total)
-        return self._with_noticed(damage, total), verified
+        told = {item.kind for item in damage if item.at_seconds == total / self.facts.sample_rate}
+        return (*damage, *(item for item in self._noticed if item.kind not in told)), verified
 
-    def _with_noticed(self, damage: tuple[Damage, ...], total: int) -> tuple[Damage, ...]:
-        cuts = [message for kind, message in self._pipe.faults if kind == "truncated"]
-        if self.whole and cuts and not any(item.kind == "truncated" for item in damage):
-            damage += (Damage(total / self.facts.sample_rate, "truncated", cuts[0]),)
-        return (*damage, *self._noticed)
+    def _notice(self, *, at_end: bool) -> None:
+        """Take over what the sender has found to be wrong, which is ahead: the end of a file is behind its samples."""
+        at_seconds = self.num_samples / self.facts.sample_rate
+        for fault in self._pipe.faults[len(self._noticed) :]:
+            if fault.kind == "truncated" and not at_end and fault.file >= len(self._lengths) - 1:
+                break
+            self._noticed.append(Damage(at_seconds, fault.kind, fault.message))

@@ -49,7 +49,7 @@ class StreamDecoder:
         self._begin = 0  # where this engine began
         self._start = self._stop = 0  # what is ready
         self._rate = 0
-        self._error: AudioError | None = None
+        self._error: Exception | None = None
         self._origin: int | None = None  # where the stream began
         self._told: dict[tuple[float | None, str], int] = {}  # with which samples damage was told of first
 
@@ -184,7 +184,7 @@ class StreamDecoder:
         except Unsure:
             self._go_on_generally()
             return
-        except AudioError as error:
+        except Exception as error:
             self._error = error  # whoever decodes ahead does not tell it
             raise
         if self._origin is None and self._rate != self._engine.sample_rate:

@@ -34,7 +34,7 @@ class Pipe:
         self._files: SimpleQueue[socket.socket | None] = SimpleQueue()
         self._open: set[socket.socket] = set()
         self._aborted = False
-        #: What the sender has noticed to be wrong: a kind of damage, and a message. Written before the end is.
+        #: What the sender has noticed to be wrong. Written before the end is.
         self.faults: list[Any] = []
 
     def begin(self) -> socket.socket:

@@ -4,7 +4,7 @@
 brings local files into the page cache, where they need no copy.
 """
 
-from aioaudio.fetch.live import ArrivingBlocks, NextBlock, arriving_blocks
+from aioaudio.fetch.live import ArrivingBlocks, NextBlock, arriving_blocks, is_at_home
 from aioaudio.fetch.read import ReadWorkers, at_hand, checked_block, closing_blocks, collect, fetch, warm_up
 from aioaudio.fetch.sources import BlockingFile, Memory, Resolved, Source, resolve
 from aioaudio.fetch.warm import StopFlag, is_cached, warm
@@ -24,6 +24,7 @@ __all__ = [
     "closing_blocks",
     "collect",
     "fetch",
+    "is_at_home",
     "is_cached",
     "resolve",
     "warm",

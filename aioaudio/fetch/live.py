@@ -14,7 +14,7 @@ from aioaudio.encoded import Descriptor, LocalFile, reading
 from aioaudio.fetch.read import ReadWorkers, await_blocks, await_readable, open_stream
 from aioaudio.fetch.sources import AsyncChunks, AsyncFile, BlockingFile
 
-__all__ = ["ArrivingBlocks", "NextBlock", "arriving_blocks"]
+__all__ = ["ArrivingBlocks", "NextBlock", "arriving_blocks", "is_at_home"]
 
 _BLOCK_BYTES = 64 * 1024
 
@@ -30,19 +30,24 @@ class NextBlock:
 ArrivingBlocks = AsyncChunks | AsyncFile | BlockingFile | LocalFile | NextBlock
 
 
-def arriving_blocks(source: ArrivingBlocks, workers: ReadWorkers) -> tuple[AsyncIterator[Any], bool]:
-    """The blocks of a source, and whether they belong to the loop of its owner, or else to the I/O loop."""
+def arriving_blocks(source: ArrivingBlocks, workers: ReadWorkers) -> AsyncIterator[Any]:
+    """The blocks of a source. Called on the loop that they belong to: `is_at_home` says which."""
     match source:
         case AsyncChunks(chunks):
-            return aiter(chunks), True
+            return aiter(chunks)
         case AsyncFile(read, name):
-            return await_blocks(read, None, name, _BLOCK_BYTES), True
+            return await_blocks(read, None, name, _BLOCK_BYTES)
         case BlockingFile(file):
-            return _file_blocks(file, workers), False
+            return _file_blocks(file, workers)
         case NextBlock(next_block):
-            return _next_blocks(next_block), False
+            return _next_blocks(next_block)
         case LocalFile():
-            return _path_blocks(source, workers), False
+            return _path_blocks(source, workers)
+
+
+def is_at_home(source: ArrivingBlocks) -> bool:
+    """Whether the blocks of a source belong to its owner's loop, or else to any."""
+    return isinstance(source, AsyncChunks | AsyncFile)
 
 
 async def _next_blocks(next_block: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:

@@ -12,7 +12,15 @@ from typing import Any
 from aioaudio.decode import LIVE, Kind, cutter_of, kind_of
 from aioaudio.encoded import Encoded, Pipe, limit_error, reading
 from aioaudio.errors import AudioTimeout, ClosedError, LimitError
-from aioaudio.fetch import ArrivingBlocks, ReadWorkers, arriving_blocks, checked_block, closing_blocks, collect
+from aioaudio.fetch import (
+    ArrivingBlocks,
+    ReadWorkers,
+    arriving_blocks,
+    checked_block,
+    closing_blocks,
+    collect,
+    is_at_home,
+)
 from aioaudio.options import LoadOptions, RawPCM
 
 __all__ = ["Feed"]
@@ -31,9 +39,8 @@ class _Gone(Exception):
 class Feed:
     """Takes the blocks of a source as they come, on the loop that they belong to, and sends them on.
 
-    `kind` is what goes into `pipe`, or the bytes themselves, where all must be there before any
-    can be decoded. `error` is why the source ended, if that was not its end. The source is not asked for more than the
-    decoder takes.
+    `kind` is what goes into `pipe`, or the bytes themselves, where all must be there before any can be decoded. `error`
+    is why the source ended, if that was not its end. The source is not asked for more than the decoder takes.
     """
 
     def __init__(
@@ -49,8 +56,9 @@ class Feed:
         self.kind.set_running_or_notify_cancel()  # so that whoever waits for it cannot cancel it
         self.error: Exception | None = None
         self._name, self._workers, self._options, self._timeout = source.name, workers, options, timeout
-        self._blocks, at_home = arriving_blocks(source, workers)
-        self._loop = (home if at_home else None) or asyncio.get_running_loop()
+        self._source = source
+        self._blocks: AsyncIterator[Any]
+        self._loop = (home if is_at_home(source) else None) or asyncio.get_running_loop()
         self._num_bytes = 0
         self._sender: _Sender | None = None
         self._task: asyncio.Task[None] | None = None
@@ -96,6 +104,7 @@ class Feed:
     async def _run(self) -> None:
         try:
             with reading(self._name):
+                self._blocks = arriving_blocks(self._source, self._workers)
                 async with closing_blocks(self._blocks):
                     await self._take_all()
         except _Gone:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from aioaudio.audio import Audio, AudioInfo, Clip
 from aioaudio.errors import ClosedError
-from aioaudio.stream.serving import Piece, Serving
+from aioaudio.stream.serving import Serving, Stretch
 from aioaudio.workers import IOThread, Workers
 
 __all__ = ["Reading"]
@@ -41,7 +41,7 @@ class Reading:
         self._io: IOThread
         self._serving: Serving | None = None
         self._has_begun = self._closed = False
-        self._is_ending = False  # also where nobody waits for the end any more
+        self._is_ending = False
         self._rate = 0  # until it is known
         self._position: int | None = None  # of the next samples; None is where the options say
         self._given = 0  # up to where chunks were given
@@ -71,10 +71,8 @@ class Reading:
     def stop(self) -> None:
         """Have the work end, soon. Never waits, and takes no lock: a finalizer may call it."""
         self._closed = True
-        serving, self._serving = self._serving, None
-        if serving is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and the work with it
-                self._io.loop.call_soon_threadsafe(serving.stop)
+        if self._serving is not None:
+            self._end(self._serving)
 
     async def close(self) -> None:
         """End the work for good, and wait for its end."""
@@ -90,8 +88,7 @@ class Reading:
         """End the work, which may be begun anew, and wait for its end."""
         serving = self._serving
         if serving is not None:
-            self._closed = self._closed or serving.is_live  # there is no going back
-            self._is_ending = True
+            self._end(serving)
             with contextlib.suppress(ClosedError):  # the session is closed, and the work with it
                 await self._on_io(serving.close())
             self._serving = None
@@ -100,11 +97,17 @@ class Reading:
         """`let_go` in a thread that may block."""
         serving = self._serving
         if serving is not None:
-            self._closed = self._closed or serving.is_live
-            self._is_ending = True
+            self._end(serving)
             with contextlib.suppress(ClosedError):
                 self._wait(serving.close())
             self._serving = None
+
+    def _end(self, serving: Serving) -> None:
+        """Ask for the end, which comes also where nobody waits for it."""
+        self._is_ending = True
+        self._closed = self._closed or serving.is_live  # there is no going back
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the work with it
+            self._io.loop.call_soon_threadsafe(serving.stop)
 
     # What is asked of it
 
@@ -149,31 +152,31 @@ class Reading:
 
     # The place
 
-    def _next_chunk(self) -> Coroutine[Any, Any, Piece]:
+    def _next_chunk(self) -> Coroutine[Any, Any, Stretch]:
         if self._closed or self._at_end or self._serving is None:
             raise EOFError
         return self._serving.read_seconds(self._position, self._chunk_seconds)
 
-    def _chunk(self, piece: Piece) -> Audio:
-        audio = self._audio(piece)
-        end = piece.start + audio.num_samples
-        self._at_end = not piece.goes_on and audio.num_samples < _as_samples(self._chunk_seconds, self._rate)
+    def _chunk(self, stretch: Stretch) -> Audio:
+        audio = self._audio(stretch)
+        end = stretch.start + audio.num_samples
+        self._at_end = not stretch.goes_on and audio.num_samples < _as_samples(self._chunk_seconds, self._rate)
         if end <= self._given and not audio.damage:  # nothing that has not been given
             self._at_end = True
             raise EOFError
         self._given = end
-        self._position = piece.start + _as_samples(self._hop_seconds, self._rate)
+        self._position = stretch.start + _as_samples(self._hop_seconds, self._rate)
         return audio
 
-    def _samples(self, piece: Piece) -> Audio:
-        audio = self._audio(piece)
-        self._position = self._given = piece.start + audio.num_samples
+    def _samples(self, stretch: Stretch) -> Audio:
+        audio = self._audio(stretch)
+        self._position = self._given = stretch.start + audio.num_samples
         return audio
 
-    def _audio(self, piece: Piece) -> Audio:
-        self._rate = piece.audio.sample_rate
-        self._given = max(self._given, piece.start if self._position is None else 0)
-        return piece.audio if self._clip is None else replace(piece.audio, clip=self._clip)
+    def _audio(self, stretch: Stretch) -> Audio:
+        self._rate = stretch.audio.sample_rate
+        self._given = max(self._given, stretch.start if self._position is None else 0)
+        return stretch.audio if self._clip is None else replace(stretch.audio, clip=self._clip)
 
     def _go_to(self, sample_rate: int, position: int) -> None:
         self._rate, self._at_end = sample_rate, False

@@ -21,18 +21,18 @@ from aioaudio.options import LoadOptions
 from aioaudio.stream.feed import Feed
 from aioaudio.workers import OwnThread, Stop, Workers
 
-__all__ = ["Piece", "Serving"]
+__all__ = ["Serving", "Stretch"]
 
 T = TypeVar("T")
 
 # Larger files are read where they are decoded: to read all of them first would take longer than any wait for a disk.
 _WARM_BYTES = 64 << 20
 
-# What is decoded ahead, at most: samples of all channels are not counted, since a chunk of them was asked for before.
+# What is decoded ahead: as much as was asked for last, and at most this.
 _AHEAD_SECONDS = 2.0
 
 
-class Piece(NamedTuple):
+class Stretch(NamedTuple):
     """Samples of a stream, and the place of the first of them; `goes_on` if something follows, however few they are."""
 
     audio: Audio
@@ -83,11 +83,11 @@ class Serving:
         """What is known of the source."""
         return await self._do(self._described)
 
-    async def read_seconds(self, start: int | None, seconds: float) -> Piece:
+    async def read_seconds(self, start: int | None, seconds: float) -> Stretch:
         """A chunk of so many seconds from sample `start` on, None for where the options say."""
         return await self._do(partial(self._read, start, lambda rate: max(1, math.floor(seconds * rate + 0.5))))
 
-    async def read(self, start: int | None, num_samples: int) -> Piece:
+    async def read(self, start: int | None, num_samples: int) -> Stretch:
         """`num_samples` from sample `start` on."""
         return await self._do(partial(self._read, start, lambda _: num_samples))
 
@@ -129,6 +129,8 @@ class Serving:
             raise ClosedError("the reader is closed")
         if self._life is None:
             self._life = asyncio.create_task(self._live())
+            _lives.add(self._life)
+            self._life.add_done_callback(_lives.discard)
         for ahead in self._ahead:
             ahead.cancel()
         task = asyncio.create_task(self._in_turn(work))
@@ -159,7 +161,7 @@ class Serving:
             )
         return result
 
-    async def _read(self, start: int | None, count: Callable[[int], int]) -> Piece:
+    async def _read(self, start: int | None, count: Callable[[int], int]) -> Stretch:
         decoder = await self._opened()
         start, num_samples = self._origin if start is None else start, count(self._rate)
         if self._own is not None:
@@ -167,9 +169,9 @@ class Serving:
         audio = await self._order(decoder, partial(decoder.read, start, num_samples))
         if not self._is_closing():
             self._go_ahead(decoder, start + num_samples + min(num_samples, round(_AHEAD_SECONDS * self._rate)))
-        return Piece(audio, start)
+        return Stretch(audio, start)
 
-    async def _read_arriving(self, decoder: StreamDecoder, start: int, num_samples: int) -> Piece:
+    async def _read_arriving(self, decoder: StreamDecoder, start: int, num_samples: int) -> Stretch:
         """What has come, also where it ended by an error: that is raised when there is nothing before it."""
         assert self._feed is not None
         try:
@@ -183,7 +185,7 @@ class Serving:
         is_broken = self._feed.error is not None and audio.num_samples < num_samples
         if self._feed.error is not None and not audio.num_samples:
             raise self._feed.error
-        return Piece(audio, start, goes_on=is_broken)
+        return Stretch(audio, start, goes_on=is_broken)
 
     def _go_ahead(self, decoder: StreamDecoder, until: int) -> None:
         task = asyncio.create_task(self._in_turn(partial(self._decode_ahead, decoder, until)))
@@ -255,6 +257,10 @@ class Serving:
             raise
         self._decoder = decoder
         return opened
+
+
+# A loop itself holds no task that waits for another.
+_lives: set[asyncio.Task[None]] = set()
 
 
 def _refuse_cold(file: OpenBytes) -> None:

@@ -20,8 +20,14 @@ from aioaudio.options import SAMPLE_FORMATS, RawPCM
 
 __all__ = ["Cut", "Cutter", "Fault", "cutter_of"]
 
-#: The kind of a damage, and a message.
-Fault = tuple[Literal["truncated", "undecodable"], str]
+
+class Fault(NamedTuple):
+    """What is missing in a file, which are counted from 0: a kind of damage, and a message."""
+
+    file: int
+    kind: Literal["truncated", "undecodable"]
+    message: str
+
 
 _FLAC_MAGIC = b"fLaC"
 _FLAC_STARTS = tuple(_FLAC_MAGIC + header for header in (b"\0\0\0\x22", b"\x80\0\0\x22"))
@@ -46,7 +52,7 @@ class Cut(NamedTuple):
 class Cutter(Protocol):
     """Cuts what arrives where a file begins.
 
-    `faults` collects what it notices to be missing: the kind of the damage, and a message.
+    `faults` collects what it notices to be missing.
     """
 
     faults: list[Fault]
@@ -84,6 +90,7 @@ class _Buffered:
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self._file = 0
         self._data = bytearray()
         self._pass = 0  # bytes that go on as they come
         self._drop = 0  # bytes that are left out
@@ -105,15 +112,19 @@ class _Buffered:
                     yield Cut(False, bytes(out))
                 yield Cut(True, b"")
                 out.clear()
+                self._file += 1
             if not (self._pass or self._drop):
                 break
         if at_end:
             out += self._data
             self._data.clear()
             if self._pass:
-                self.faults.append(("truncated", f"ends inside {self._inside}"))
+                self._note("truncated", f"ends inside {self._inside}")
         if out:
             yield Cut(False, bytes(out))
+
+    def _note(self, kind: Literal["truncated", "undecodable"], message: str) -> None:
+        self.faults.append(Fault(self._file, kind, message))
 
     def _take(self, num_bytes: int) -> tuple[int, bytes]:
         taken = bytes(self._data[:num_bytes])
@@ -148,13 +159,13 @@ class _PcmCutter(_Buffered):
         if at_end and not self._pass:
             self._drop = len(self._data)
             if self._is_headerless:  # elsewhere a header says that the rest is whole
-                self.faults.append(("truncated", f"ends {self._drop} bytes into a sample of all channels"))
+                self._note("truncated", f"ends {self._drop} bytes into a sample of all channels")
         return False
 
     def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
         yield from super().push(data, at_end=at_end)
         if at_end and self._left is not None and self._left >= self._frame_bytes:
-            self.faults.append(("truncated", "ends before the samples that its header promises"))
+            self._note("truncated", "ends before the samples that its header promises")
 
 
 class _OggCutter(_Buffered):
@@ -181,7 +192,7 @@ class _OggCutter(_Buffered):
         self._pass = page.stop
         last = self._sequences.get(page.serial)
         if last is not None and page.sequence > last + 1 and not page.begins_stream:
-            self.faults.append(("undecodable", f"page {page.sequence} follows page {last}"))
+            self._note("undecodable", f"page {page.sequence} follows page {last}")
         begins = page.begins_stream and self._has_sound
         if begins:
             self._sequences.clear()
@@ -200,7 +211,7 @@ class _OggCutter(_Buffered):
 
     def _check_last(self) -> None:
         if self._is_known and not self._is_last:
-            self.faults.append(("truncated", "the last page does not end the stream"))
+            self._note("truncated", "the last page does not end the stream")
 
 
 class _FlacCutter(_Buffered):
