@@ -9,7 +9,7 @@ The functions are the methods of a default `Session`; `aioaudio.sync` has the sa
 """
 
 from aioaudio import sync
-from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, run, submit
+from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, open, run, submit
 from aioaudio.audio import Audio, AudioInfo, Batch, Clip, Damage, Failure, Track
 from aioaudio.batch import BlockingResults, Results, StageStatistics
 from aioaudio.dataset import AudioIterableDataset
@@ -32,6 +32,7 @@ from aioaudio.lazy import LazyAudio
 from aioaudio.options import RawPCM
 from aioaudio.report import doctor
 from aioaudio.session import Session
+from aioaudio.stream import AudioReader, BlockingAudioReader
 
 __all__ = [
     "URL",
@@ -39,8 +40,10 @@ __all__ = [
     "AudioError",
     "AudioInfo",
     "AudioIterableDataset",
+    "AudioReader",
     "AudioTimeout",
     "Batch",
+    "BlockingAudioReader",
     "BlockingResults",
     "Clip",
     "ClosedError",
@@ -70,6 +73,7 @@ __all__ = [
     "info",
     "load",
     "load_many",
+    "open",
     "run",
     "submit",
     "sync",

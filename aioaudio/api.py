@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from aioaudio.session import Session, default_session
 
-__all__ = ["aclose", "batches", "decode", "fetch", "info", "load", "load_many", "run", "submit"]
+__all__ = ["aclose", "batches", "decode", "fetch", "info", "load", "load_many", "open", "run", "submit"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,6 +62,7 @@ def _at_once_of_default_session(method: Callable[Concatenate[Session, P], T]) ->
 
 load_many = _at_once_of_default_session(Session.load_many)
 batches = _at_once_of_default_session(Session.batches)
+open = _at_once_of_default_session(Session.open)
 submit = _at_once_of_default_session(Session.submit)
 
 

@@ -17,12 +17,13 @@ from aioaudio.lazy import LazyAudio, begin
 from aioaudio.loading import describe, load_audio
 from aioaudio.many import ManyOperations
 from aioaudio.options import LoadOptions, RawPCM, as_channels, check_timeout
+from aioaudio.stream import StreamOperations
 from aioaudio.workers import Workers, default_workers
 
 __all__ = ["Session", "default_session"]
 
 
-class Session(ManyOperations):
+class Session(ManyOperations, StreamOperations):
     """Read and decode threads of one's own, and the operations of aioaudio on them.
 
     `read_threads` (default 16) is how many sources are read at once, `decode_threads` how many are decoded at once

@@ -13,8 +13,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from aioaudio.api import presented_as, submit
 from aioaudio.batch import BlockingResults, Results
 from aioaudio.session import Session, default_session
+from aioaudio.stream import AudioReader, BlockingAudioReader
 
-__all__ = ["batches", "decode", "fetch", "info", "load", "load_many", "submit"]
+__all__ = ["batches", "decode", "fetch", "info", "load", "load_many", "open", "submit"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,9 +44,18 @@ def _blocking_results(method: Callable[Concatenate[Session, P], Results[T]]) -> 
     return function
 
 
+def _blocking_reader(method: Callable[Concatenate[Session, P], AudioReader]) -> Callable[P, BlockingAudioReader]:
+    @presented_as(method, __name__)
+    def function(*args: P.args, **kwargs: P.kwargs) -> BlockingAudioReader:
+        return method(default_session(), *args, **kwargs).blocking()
+
+    return function
+
+
 load = _blocking(Session.load)
 info = _blocking(Session.info)
 fetch = _blocking(Session.fetch)
 decode = _blocking(Session.decode)
 load_many = _blocking_results(Session.load_many)
 batches = _blocking_results(Session.batches)
+open = _blocking_reader(Session.open)

@@ -89,6 +89,7 @@ def _no_blocking_on_loops() -> Iterator[None]:
         ("batch/handover.py", "take_blocking"),
         ("batch/run.py", "close_blocking"),
         ("lazy/audio.py", "_block"),
+        ("stream/reading.py", "_wait"),
     ):
         blockbuster.functions["threading.Lock.acquire"].can_block_in(f"aioaudio/{module}", {function})
     for blocking in blockbuster.functions.values():  # a program under aioaudio.run is not aioaudio
@@ -103,7 +104,7 @@ def _kernels_run_off_loops() -> Iterator[None]:
     """Fail where a decode kernel is called in a thread whose event loop runs: blockbuster sees no call into C."""
     decode = importlib.import_module("aioaudio.decode")  # as an attribute of aioaudio it is the function
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("decode_group", "read_infos"):
+        for name in ("decode_group", "read_infos", "work_on_streams"):
             patch.setattr(decode, name, _off_loop(getattr(decode, name)))
         yield
 

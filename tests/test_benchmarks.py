@@ -188,3 +188,11 @@ def test_pools_are_varied(tmp_path: Path) -> None:
     for contenders in report["cases"].values():
         assert {"4 read threads", "32 read threads", "in memory"} <= set(contenders)
         assert all(turn["per_second"] > 0 for turns in contenders.values() for turn in turns)
+
+
+def test_the_first_chunk_of_a_stream_is_timed() -> None:
+    done = run("first_chunk.py", "MP3", "AAC in MP4, in fragments")
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()[2:]]
+    assert [row[0] for row in rows] == ["MP3", "AAC in MP4, in fragments"]
+    assert all(float(row[2]) > 0 and float(row[3]) < 64 for row in rows)

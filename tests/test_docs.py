@@ -152,7 +152,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_public_name_and_option_is_documented() -> None:
     code = "\n".join(code_of(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md"))
     operations: list[Callable[..., object]] = [aioaudio.load, aioaudio.info, aioaudio.fetch, aioaudio.decode]
-    operations += [aioaudio.load_many, aioaudio.batches, aioaudio.Session, aioaudio.HTTPOptions]
+    operations += [aioaudio.load_many, aioaudio.batches, aioaudio.open, aioaudio.Session, aioaudio.HTTPOptions]
     options = {name for operation in operations for name in inspect.signature(operation).parameters}
     names = (set(aioaudio.__all__) | options) - {"source"}
     assert {name for name in names if not re.search(rf"\b{name}\b", code)} == set()

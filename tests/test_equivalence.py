@@ -49,7 +49,7 @@ def by_engine(path: Path, options: LoadOptions, engine: str) -> torch.Tensor:
 
 
 def _by_graph(task: Task) -> Result:
-    (outcome,) = decode_members([group._member(task)], [task.stop])
+    (outcome,) = decode_members([group.member_of(task)], [task.stop])
     assert outcome.clean
     return Result(task.plan.sample_rate, outcome.blocks)
 

@@ -125,3 +125,15 @@ def test_lightning_trains_or_is_asked_for() -> None:
         pytest.skip("Lightning is not installed")
     assert done.returncode == 0, done.stderr
     assert_has_learnt(done.stdout)
+
+
+def test_a_websocket_prints_the_levels_of_what_arrives(data: Path) -> None:
+    done = run("websocket_levels.py", data / "jfk.opus", data / "ljspeech.mp3", EXAMPLES / "train.py")
+    if importlib.util.find_spec("aiohttp") is None:
+        assert done.returncode == 1
+        assert "pip install aiohttp" in done.stderr
+        pytest.skip("aiohttp is not installed")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^jfk\.opus .* dB", done.stdout, re.MULTILINE)) == 22
+    assert len(re.findall(r"^ljspeech\.mp3 .* dB", done.stdout, re.MULTILINE)) == 11
+    assert re.search(r"^train\.py .*AudioError", done.stdout, re.MULTILINE)

@@ -30,7 +30,7 @@ VALUES: list[Any] = [
 ERRORS: list[type[aioaudio.AudioError]] = [getattr(errors, name) for name in errors.__all__]
 
 OPERATIONS = ["decode", "fetch", "info", "load"]
-AT_ONCE = ["batches", "load_many", "submit"]
+AT_ONCE = ["batches", "load_many", "open", "submit"]
 
 
 def test_all_is_the_namespace() -> None:

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Generic, TypeVar
 
-__all__ = ["Ended", "HandOver"]
+from aioaudio.arriving import Ended
+
+__all__ = ["HandOver"]
 
 T = TypeVar("T")
-
-
-class Ended(Exception):
-    """No more items come. An error of its own kind: any other may be one that an input raises."""
 
 
 class HandOver(Generic[T]):

@@ -1,13 +1,11 @@
-"""What yields results: one kind of object for event loops, and one for code without."""
+"""The results of a run, for event loops and for code without."""
 
 from __future__ import annotations
 
-import asyncio
-import warnings
 from collections.abc import Mapping
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, TypeVar
 
-from aioaudio.batch.handover import Ended
+from aioaudio.arriving import Arriving, BlockingArriving, Holder
 from aioaudio.batch.run import Run
 from aioaudio.batch.statistics import StageStatistics
 
@@ -16,8 +14,10 @@ __all__ = ["BlockingResults", "Results"]
 R = TypeVar("R")
 
 
-class _Base(Generic[R]):
-    """What both faces tell of the work, and how they are let go."""
+class _Base(Holder[R]):
+    """What both faces tell of the work."""
+
+    _run: Run[R]
 
     def __init__(self, run: Run[R]) -> None:
         self._run = run
@@ -52,16 +52,8 @@ class _Base(Generic[R]):
         """
         self._run.load_state_dict(state)
 
-    def __del__(self) -> None:
-        run = getattr(self, "_run", None)
-        if run is not None and run.is_open:
-            warnings.warn(
-                f"unclosed {self!r}: use 'with', or go to its end", ResourceWarning, source=self, stacklevel=2
-            )
-            run.stop()
 
-
-class Results(_Base[R]):
+class Results(_Base[R], Arriving[R]):
     """Results that arrive: `async for` gives them, and is best inside `async with`, which ends the work in any case.
 
     Work begins with the first result that is asked for, and goes on ahead of it. Exhaustion, an error and `aclose()`
@@ -71,63 +63,15 @@ class Results(_Base[R]):
     Cancelling what awaits the next result loses none.
     """
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> R:
-        self._run.start(asyncio.get_running_loop())
-        try:
-            return await self._run.take()
-        except Ended:
-            await self.aclose()
-            raise StopAsyncIteration from None
-        except Exception:
-            await self.aclose()
-            raise
-
-    async def aclose(self) -> None:
-        """End the work, and wait for its end. May be called again."""
-        await self._run.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.aclose()
-
     def blocking(self) -> BlockingResults[R]:
         """The same for code without an event loop, before the first result is asked for."""
         self._run.check_not_begun()
         return BlockingResults(self._run)
 
 
-class BlockingResults(_Base[R]):
+class BlockingResults(_Base[R], BlockingArriving[R]):
     """Results for code without an event loop: `for` gives them, and is best inside `with`.
 
     The work is done by the library's own threads, so this may be used beside a running event loop, in Jupyter for one;
     it blocks the thread that it is used in. Otherwise it is as `Results`.
     """
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> R:
-        self._run.start(None)
-        try:
-            return self._run.take_blocking()
-        except Ended:
-            self.close()
-            raise StopIteration from None
-        except Exception:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the work, and wait for its end. May be called again."""
-        self._run.close_blocking()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()

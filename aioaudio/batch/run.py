@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from aioaudio.arriving import Ended
 from aioaudio.batch.failures import FailureLog
 from aioaudio.batch.flow import Delivery
-from aioaudio.batch.handover import Ended
 from aioaudio.batch.order import Order, Progress
 from aioaudio.batch.pipeline import Pipeline
 from aioaudio.batch.room import Room

@@ -9,7 +9,7 @@ from aioaudio.audio import Damage
 from aioaudio.decode.facts import Facts
 from aioaudio.ffmpeg import LogMessage
 
-__all__ = ["Failure", "about_audio", "assess", "is_loss"]
+__all__ = ["Failure", "about_audio", "assess", "assess_so_far", "is_loss"]
 
 _MAX_LISTED = 100
 
@@ -36,7 +36,8 @@ def about_audio(messages: list[LogMessage], codec: str, container: str) -> list[
         text.strip()
         for _, logger, text in messages
         # One bit too many read from the last packet: FFmpeg says so of many clean Vorbis files, and drops nothing.
-        if logger in (codec, container) and not (codec == "vorbis" and "Overread" in text)
+        if (logger == codec or container.split(",")[0] in logger.split(","))
+        and not (codec == "vorbis" and "Overread" in text)
     ]
 
 
@@ -61,6 +62,13 @@ def assess(failures: list[Failure], facts: Facts, num_samples: int, *, whole: bo
         at_seconds = num_samples / facts.sample_rate
         damage.append(Damage(at_seconds, "truncated", f"holds {num_samples} of the {promised} samples it promises"))
     return _merged(damage)
+
+
+def assess_so_far(failures: list[Failure], facts: Facts, num_samples: int) -> tuple[Damage, ...]:
+    """The part of `assess` that what follows the `num_samples` decoded so far cannot change."""
+    placed = [item for item in facts.damage if item.kind != "truncated" or item.at_seconds is not None]
+    settled = [failure for failure in failures if failure.after < num_samples]
+    return _merged([*placed, *(_judge(failure, facts, complete=False, last=False) for failure in settled)])
 
 
 def _placed(damage: tuple[Damage, ...], end_seconds: float, *, whole: bool, complete: bool) -> Iterator[Damage]:

@@ -6,7 +6,7 @@ The other engines are held equal to this one, and leave to it whatever they are 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +17,7 @@ from av.audio.stream import AudioStream
 from av.container import InputContainer
 
 from aioaudio.audio import Damage
-from aioaudio.decode.damage import Failure, about_audio, assess, is_loss
+from aioaudio.decode.damage import Failure, about_audio, assess, assess_so_far, is_loss
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.job import StopFlag, check_stop
 from aioaudio.decode.plan import Plan, make_plan
@@ -28,7 +28,9 @@ from aioaudio.errors import CorruptAudioError, LimitError
 from aioaudio.ffmpeg import LogMessage, captured_log, open_input, translate
 from aioaudio.options import LoadOptions
 
-__all__ = ["FrameDecode", "Frames", "decode_frames", "mpeg_sample_rate"]
+__all__ = ["FrameDecode", "FrameLoop", "Frames", "decode_frames", "mpeg_sample_rate"]
+
+Verified = Literal["md5", "crc"] | None
 
 # Packets that raise, one after another, before the rest of the file is given up.
 _MAX_ERRORS = 10_000
@@ -38,7 +40,7 @@ _MAX_ERRORS = 10_000
 class FrameDecode:
     """What to decode: `pieces` one after another as one track, samples of `facts` as `options` ask."""
 
-    pieces: Sequence[Piece]
+    pieces: Iterable[Piece]
     name: str
     facts: Facts
     options: LoadOptions
@@ -58,20 +60,27 @@ class Frames:
     plan: Plan
     num_samples: int
     damage: tuple[Damage, ...]
-    verified: Literal["md5", "crc"] | None
+    verified: Verified
 
 
 def decode_frames(task: FrameDecode, stop: StopFlag) -> Frames:
     """Decode frame by frame. Raises AudioError where nothing decodes; damage is returned, not raised."""
-    loop = _Loop(task, stop)
-    for piece in task.pieces:
-        loop.run(piece)
+    loop = FrameLoop(task, stop)
+    with captured_log() as loop.messages:
+        for _ in loop.steps():
+            pass
     return loop.finish()
 
 
-class _Loop:
-    def __init__(self, task: FrameDecode, stop: StopFlag) -> None:
+class FrameLoop:
+    """The loop over all packets, which can be left between any two of them, and closed by closing `steps`.
+
+    `segments` holds what has been decoded. `messages` is where FFmpeg's log is captured while a step is made.
+    """
+
+    def __init__(self, task: FrameDecode, stop: StopFlag | None) -> None:
         self.task, self.stop = task, stop
+        self.messages: list[LogMessage] = []
         self.facts = task.facts
         self.plan = make_plan(task.facts, task.options)
         self.piece, self.piece_samples = task.facts, 0
@@ -87,32 +96,47 @@ class _Loop:
         rate = self.facts.sample_rate
         return sum(segment.num_samples * rate // segment.sample_rate for segment in self.segments)
 
-    def run(self, piece: Piece) -> None:
-        verify = {"err_detect": "crccheck"} if self.task.options.verify else {}
-        self.piece, self.piece_samples = piece.facts, -piece.facts.leading_samples
-        with captured_log() as messages:
-            try:
-                options = {**dict(piece.facts.demuxer_options), **verify}
-                with open_input(piece.path, format=self.task.demuxer, options=options) as container:
-                    stream = stream_at(container, self.task.stream_index, self.task.name)
-                    stream.codec_context.thread_count = 1
-                    untrimmed = {"flags2": "+skip_manual"} if piece.facts.untrimmed else {}
-                    stream.codec_context.options = {**verify, **untrimmed}
-                    if verify:
-                        self.checked = (
-                            stream.codec_context.name in ("flac", "wavpack") or container.format.name == "ogg"
-                        )
-                    self._demux(container, stream, messages)
-            except av.error.FFmpegError as error:
-                raise translate(error, self.task.name, messages) from error
+    def steps(self) -> Generator[None]:
+        """Decode, packet by packet. Raises AudioError, and what `check_stop` raises."""
+        for piece in self.task.pieces:
+            yield from self._run(piece)
+            if not self.whole:
+                break
 
-    def _demux(self, container: InputContainer, stream: AudioStream, messages: list[LogMessage]) -> None:
+    def _run(self, piece: Piece) -> Iterator[None]:
+        verify = {"err_detect": "crccheck"} if self.task.options.verify else {}
+        try:
+            options = {**dict(piece.facts.demuxer_options), **verify}
+            with self._open(piece, options) as container:
+                stream = self._select(piece, container)
+                stream.codec_context.thread_count = 1
+                untrimmed = {"flags2": "+skip_manual"} if piece.facts.untrimmed else {}
+                stream.codec_context.options = {**verify, **untrimmed}
+                if verify:
+                    self.checked = stream.codec_context.name in ("flac", "wavpack") or container.format.name == "ogg"
+                yield from self._demux(container, stream)
+        except av.error.FFmpegError as error:
+            raise translate(error, self.task.name, self.messages) from error
+
+    def _open(self, piece: Piece, options: dict[str, str]) -> InputContainer:
+        return open_input(piece.path, format=self.task.demuxer, options=options)
+
+    def _select(self, piece: Piece, container: InputContainer) -> AudioStream:
+        """The stream to decode; from now on `self.piece` are the facts of what comes."""
+        self._begin(piece.facts)
+        return stream_at(container, self.task.stream_index, self.task.name)
+
+    def _begin(self, facts: Facts) -> None:
+        self.piece, self.piece_samples = facts, -facts.leading_samples
+
+    def _demux(self, container: InputContainer, stream: AudioStream) -> Iterator[None]:
         names = stream.codec_context.name, self.piece.container  # PyAV's name for it is the one that it was given
-        messages.clear()
+        self.messages.clear()
         for _ in range(_MAX_ERRORS):
             try:
                 for packet in container.demux(stream):
-                    self._packet(stream, packet, messages, names)
+                    self._packet(stream, packet, names)
+                    yield
                     if self._enough():
                         self.whole = False
                         return
@@ -123,9 +147,7 @@ class _Loop:
             else:
                 return
 
-    def _packet(
-        self, stream: AudioStream, packet: av.Packet[AudioStream], messages: list[LogMessage], names: tuple[str, str]
-    ) -> None:
+    def _packet(self, stream: AudioStream, packet: av.Packet[AudioStream], names: tuple[str, str]) -> None:
         before = self.num_samples
         head = bytes(memoryview(packet)[:4]) if packet.size else b""
         error_text = None
@@ -139,15 +161,16 @@ class _Loop:
             # FFmpeg's MPEG decoders give the first frame after a change the rate of the one before it.
             rate = mpeg_sample_rate(head) if names[0].startswith("mp") else None
             self._add(frame, rate or frame.sample_rate)
-        said = about_audio(messages, *names)
-        messages.clear()
+        said = about_audio(self.messages, *names)
+        self.messages.clear()
         if error_text is not None or said:
             message = said[0] if said else str(error_text)
             self.failures.append(Failure(before, self.num_samples, message, head, packet.size))
         self._check()
 
     def _check(self) -> None:
-        check_stop(self.stop)
+        if self.stop is not None:
+            check_stop(self.stop)
         limit = self.task.options.max_seconds
         if limit is not None and self.segments:
             seconds = (self.num_samples - self.plan.start) / self.facts.sample_rate
@@ -198,20 +221,33 @@ class _Loop:
             self.plan = make_plan(self.facts, self.task.options)
 
     def finish(self) -> Frames:
+        """All that was decoded, joined."""
         facts = self.facts
         later = [segment.adapted(facts, self.task.dtype) for segment in self.segments[1:]]
         total = sum(part.num_samples for part in self.segments[:1]) + sum(part.shape[1] for part in later)
-        damage = [*assess(self.failures, facts, total, whole=self.whole)]
+        damage, verified = self.judge(total)
+        return Frames(self._joined(later), facts, self.plan, total, damage, verified)
+
+    def damage_so_far(self) -> tuple[Damage, ...]:
+        """What is known of the damage before the end has come."""
+        return assess_so_far(self.failures, self.facts, self.num_samples)
+
+    def judge(self, total: int) -> tuple[tuple[Damage, ...], Verified]:
+        """The damage, and what was verified, once all has been decoded, which was `total` samples.
+
+        Raises CorruptAudioError for none where there should be some.
+        """
+        damage = [*assess(self.failures, self.facts, total, whole=self.whole)]
         if total == 0:
             self._refuse_nothing(damage)
         intact = not any(map(is_loss, damage))
-        verified: Literal["md5", "crc"] | None = "crc" if self.checked and intact else None
+        verified: Verified = "crc" if self.checked and intact else None
         if self.md5 is not None and self.whole and intact:
             verified = "md5"
-            if self.md5.digest() != facts.md5:
+            if self.md5.digest() != self.facts.md5:
                 verified = None
                 damage.append(Damage(None, "checksum", "the samples do not match the MD5 that the file stores"))
-        return Frames(self._joined(later), facts, self.plan, total, tuple(damage), verified)
+        return tuple(damage), verified
 
     def _refuse_nothing(self, damage: list[Damage]) -> None:
         # FLAC and PCM containers may well be empty; elsewhere no samples mean that nothing could be decoded.

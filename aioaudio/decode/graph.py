@@ -24,7 +24,7 @@ from aioaudio.decode.plan import Plan
 from aioaudio.decode.samples import Sink
 from aioaudio.ffmpeg import LogMessage, captured_log, filename_option, format_option, open_graph, quote
 
-__all__ = ["Member", "Outcome", "decode_members", "member_graph"]
+__all__ = ["Member", "Outcome", "decode_members", "member_graph", "suspects_of"]
 
 Array = npt.NDArray[Any]
 
@@ -43,7 +43,8 @@ _MAX_ERRORS = 32
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One file of a group. `origin` is the timestamp of its first sample, needed for seeking; `limit` is how many
-    samples of the result are too many; `sink` is where a long result goes, if not into blocks."""
+    samples of the result are too many; `sink` is where a long result goes, if not into blocks; `block` is how many
+    samples one has, None for what suits the whole."""
 
     path: str | bytes
     facts: Facts
@@ -56,6 +57,7 @@ class Member:
     limit: int | None = None
     count_only: bool = False
     sink: Sink | None = None
+    block: int | None = None
 
     @property
     def num_channels(self) -> int:
@@ -94,7 +96,7 @@ def decode_members(members: Sequence[Member], stops: Sequence[StopFlag]) -> list
                 failed = _drain(container, members, stops, outcomes)
         except av.error.FFmpegError:
             failed = True
-    suspects = _suspects(messages, members)
+    suspects = suspects_of(messages, members)
     if failed and not suspects:
         suspects = set(range(len(members)))
     for i in suspects:
@@ -154,7 +156,7 @@ def _all_stopped(stops: Iterable[StopFlag]) -> bool:
     return all(stop.is_set or is_late(stop) for stop in stops)
 
 
-def _suspects(messages: list[LogMessage], members: Sequence[Member]) -> set[int]:
+def suspects_of(messages: list[LogMessage], members: Sequence[Member]) -> set[int]:
     """The members that a message may be about: the log names the filter, or only the codec or container."""
     suspects = set()
     for _, logger, _ in messages:
@@ -202,7 +204,9 @@ def _range_filters(member: Member) -> list[str]:
     """Keep samples [start, stop) of the source."""
     plan = member.plan
     if member.facts.pcm is not None:
-        return _trim(0, None if plan.stop is None else max(0, plan.stop - plan.start))
+        # Behind the samples may be chunks of other kinds, which would be read as samples, too.
+        ends = [stop for stop in (plan.stop, member.facts.num_samples) if stop is not None]
+        return _trim(0, max(0, min(ends) - plan.start) if ends else None)
     leading = member.facts.leading_samples
     start, stop = plan.start + leading, None if plan.stop is None else plan.stop + leading
     if plan.seek_seconds is None:
@@ -232,7 +236,9 @@ def _sample_filters(member: Member) -> list[str]:
     filters += _trim(plan.skip, None if plan.keep is None else plan.skip + plan.keep)
     if member.limit is not None:
         filters += _trim(0, member.limit)
-    block = max(_MIN_BLOCK, member.num_samples or 0) if member.is_one_block else _BLOCK
+    block = member.block
+    if block is None:
+        block = max(_MIN_BLOCK, member.num_samples or 0) if member.is_one_block else _BLOCK
     filters.append(f"asetnsamples=n={block}:p=0")
     return filters
 

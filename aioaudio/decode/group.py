@@ -33,7 +33,7 @@ from aioaudio.decode.samples import Sink, working_dtype
 from aioaudio.errors import AudioError, LimitError
 from aioaudio.options import LoadOptions
 
-__all__ = ["count_samples", "decode_group"]
+__all__ = ["count_samples", "decode_group", "frame_decode", "graph_serves", "is_empty", "is_sure", "member_of"]
 
 # The graph fails on these from their first frame on: their decoders settle the sample format later than amovie asks.
 # Of headerless GSM, the demuxer reports a frame that is cut off by an error, which amovie takes for the end.
@@ -61,8 +61,8 @@ def decode_group(jobs: Sequence[DecodeJob], stops: Sequence[StopFlag]) -> list[A
             task = _guarded(job, prepare, job, stop, files)
             if isinstance(task, Exception):
                 answers[i] = task
-            elif _graph_serves(task):
-                member = _guarded(job, _member, task)
+            elif graph_serves(task):
+                member = _guarded(job, member_of, task)
                 if isinstance(member, Exception):
                     answers[i] = member
                 else:
@@ -91,14 +91,14 @@ def _guarded(job: DecodeJob, function: Callable[P, T], /, *args: P.args, **kwarg
         return error
 
 
-def _graph_serves(task: Task) -> bool:
+def graph_serves(task: Task) -> bool:
     if task.facts.pcm is not None:
-        return task.plan.resampling is not None and not _is_empty(task)
+        return task.plan.resampling is not None and not is_empty(task)
     return not (
         task.facts.codec in _FRAMES_ONLY
         or len(task.pieces) > 1
         or task.facts.untrimmed
-        or _is_empty(task)
+        or is_empty(task)
         or any(is_loss(item) and concerns(item, task.options) for item in task.facts.damage)
         or (task.options.verify and _can_verify(task))
     )
@@ -108,7 +108,7 @@ def _can_verify(task: Task) -> bool:
     return task.facts.codec in _CHECKED_CODECS or task.facts.container in _CHECKED_CONTAINERS
 
 
-def _is_empty(task: Task) -> bool:
+def is_empty(task: Task) -> bool:
     """Whether the range asked for holds no sample, whatever the file holds."""
     start, stop = result_range(task.options, task.plan.sample_rate)
     return stop is not None and stop <= start
@@ -123,7 +123,7 @@ def _decode_alone(task: Task) -> Audio | Parts:
 
 
 def _decode_generally(task: Task) -> Result:
-    if _is_empty(task):
+    if is_empty(task):
         return Result(task.plan.sample_rate)
     if task.facts.pcm is None:
         return _decode_frames(task)
@@ -142,13 +142,13 @@ def _decode_pcm(task: Task) -> Result:
 
 
 def _decode_frames(task: Task) -> Result:
-    decoded = decode_frames(_frame_decode(task), task.stop)
+    decoded = decode_frames(frame_decode(task), task.stop)
     task = replace(task, facts=decoded.facts, plan=decoded.plan)
     samples = _finished(task, decoded.samples)
     return Result(task.plan.sample_rate, deque([samples.numpy()]), damage=decoded.damage, verified=decoded.verified)
 
 
-def _frame_decode(task: Task, *, count_only: bool = False) -> FrameDecode:
+def frame_decode(task: Task, *, count_only: bool = False) -> FrameDecode:
     return FrameDecode(
         pieces=task.pieces,
         name=task.name,
@@ -170,7 +170,7 @@ def _finished(task: Task, samples: torch.Tensor) -> torch.Tensor:
     return samples[:, plan.skip : None if plan.keep is None else plan.skip + plan.keep]
 
 
-def _member(task: Task, *, count_only: bool = False) -> Member:
+def member_of(task: Task, *, count_only: bool = False) -> Member:
     member = Member(
         path=task.pieces[0].path if task.pieces else task.file.ffmpeg_path(),
         facts=task.facts,
@@ -205,10 +205,10 @@ def _with_sink(member: Member, options: LoadOptions) -> Member:
 def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio | Parts:
     """The graph's result where it is sure; else the member alone, and then the general engine."""
     check_stop(task.stop)
-    if not _is_sure(task, outcome) and not alone:
+    if not is_sure(task, outcome) and not alone:
         (outcome,) = decode_members([member], [task.stop])
         check_stop(task.stop)
-    if not _is_sure(task, outcome):
+    if not is_sure(task, outcome):
         return _decode_alone(task)
     if task.limit is not None and outcome.num_samples > task.limit:
         raise LimitError(f"has more than max_seconds={task.options.max_seconds} seconds", source=task.name)
@@ -216,7 +216,7 @@ def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio 
     return outcome_of(task, Result(task.plan.sample_rate, outcome.blocks, waveform, damage=task.facts.damage))
 
 
-def _is_sure(task: Task, outcome: Outcome) -> bool:
+def is_sure(task: Task, outcome: Outcome) -> bool:
     """Whether nothing was suspicious and as many samples came as the header promises."""
     if not outcome.clean:
         return False
@@ -243,9 +243,9 @@ def count_samples(job: DecodeJob, stop: StopFlag) -> int:
             pcm_bytes = task.file.size - task.facts.pcm.offset
             present = pcm_bytes // (task.facts.pcm.bytes_per_sample * task.facts.num_channels)
             return min(task.facts.num_samples, max(0, present))
-        if _graph_serves(task):
-            (outcome,) = decode_members([_member(task, count_only=True)], [stop])
-            if _is_sure(task, outcome):
+        if graph_serves(task):
+            (outcome,) = decode_members([member_of(task, count_only=True)], [stop])
+            if is_sure(task, outcome):
                 return outcome.num_samples
-        decoded = decode_frames(_frame_decode(task, count_only=True), stop)
+        decoded = decode_frames(frame_decode(task, count_only=True), stop)
         return decoded.plan.length_of(decoded.num_samples)

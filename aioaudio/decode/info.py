@@ -21,7 +21,7 @@ from aioaudio.decode.probe import probe_options, select_track, track_of
 from aioaudio.errors import AudioError
 from aioaudio.ffmpeg import captured_log, open_input, seconds, translate
 
-__all__ = ["InfoJob", "read_infos"]
+__all__ = ["InfoJob", "info_of", "read_infos"]
 
 # Containers without a stored duration: what FFmpeg gives is file size by bit rate.
 _NO_DURATION = {
@@ -104,7 +104,7 @@ def _read_info(job: DecodeJob) -> AudioInfo:
                 container = files.enter_context(
                     open_input(file.ffmpeg_path(), format=demuxer, options=probe_options(facts.container))
                 )
-                return _from_container(container, select_track(container, options.track, name), facts)
+                return info_of(container, select_track(container, options.track, name), facts)
             except av.error.FFmpegError as error:
                 if facts.pcm is not None:  # our parser reads some that FFmpeg refuses
                     return _from_facts(facts)
@@ -128,7 +128,7 @@ def _from_facts(facts: Facts) -> AudioInfo:
     return _info(facts.container, track, facts, facts.num_samples / facts.sample_rate, "header", {}, (track,))
 
 
-def _from_container(container: InputContainer, stream: AudioStream, facts: Facts) -> AudioInfo:
+def info_of(container: InputContainer, stream: AudioStream, facts: Facts) -> AudioInfo:
     tracks = tuple(track_of(i, other) for i, other in enumerate(container.streams.audio))
     index = next(i for i, other in enumerate(container.streams.audio) if other.index == stream.index)
     track = tracks[index]

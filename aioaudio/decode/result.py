@@ -17,7 +17,7 @@ from aioaudio.decode.samples import Sink, as_words, assemble
 from aioaudio.errors import DamagedAudioError
 from aioaudio.options import LoadOptions
 
-__all__ = ["Parts", "Result", "audio_of", "concerns", "outcome_of"]
+__all__ = ["Parts", "Result", "audio_of", "concerns", "outcome_of", "summary"]
 
 Array = npt.NDArray[Any]
 
@@ -125,7 +125,7 @@ def _checked_parts(task: Task, result: Result) -> Parts:
     losses = [item for item in damage if is_loss(item)]
     if losses and options.on_damage == "raise":
         audio = parts.audio(options)
-        raise DamagedAudioError(_summary(losses), source=task.name, audio=audio, damage=damage)
+        raise DamagedAudioError(summary(losses), source=task.name, audio=audio, damage=damage)
     return parts
 
 
@@ -134,7 +134,7 @@ def concerns(damage: Damage, options: LoadOptions) -> bool:
     return options.stop_seconds is None or damage.at_seconds is None or damage.at_seconds < options.stop_seconds
 
 
-def _summary(losses: list[Damage]) -> str:
+def summary(losses: list[Damage]) -> str:
     first = losses[0]
     place = "" if first.at_seconds is None else f" at {first.at_seconds:.3f} s"
     more = f", and {len(losses) - 1} more" if len(losses) > 1 else ""

@@ -12,9 +12,12 @@ import torch
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.mix import Matrix, mix_matrix, weighted_sums
 from aioaudio.decode.plan import Resampling
-from aioaudio.decode.resample import resample
+from aioaudio.decode.resample import Resampler
 
-__all__ = ["Segment", "encoded_samples", "frame_samples"]
+__all__ = ["Adapter", "Form", "Segment", "encoded_samples", "frame_samples"]
+
+#: Sample rate, number of channels, and the name of their layout where it has one.
+Form = tuple[int, int, str | None]
 
 # A frame has room for eight planes. Where it is full, PyAV (18.1) looks for the next one beyond it, and crashes.
 _MAX_PLANES = 7
@@ -23,9 +26,9 @@ _MAX_PLANES = 7
 class Segment:
     """Consecutive frames of one format: `num_samples`, of which the first `dropped` are not in `blocks`."""
 
-    def __init__(self, form: tuple[int, int, str | None]) -> None:
+    def __init__(self, form: Form) -> None:
         self.form = form
-        self.sample_rate, self.num_channels, self.layout = form
+        self.sample_rate, self.num_channels, _ = form
         self.num_samples = 0
         self.dropped = 0
         self.blocks: list[torch.Tensor] = []
@@ -36,16 +39,37 @@ class Segment:
 
     def adapted(self, facts: Facts, dtype: torch.dtype) -> torch.Tensor:
         """The samples of a later segment with the rate and the number of channels of `facts`, the first one's."""
-        samples = self.samples(dtype)
-        if self.num_channels != facts.num_channels:
-            samples = weighted_sums(samples, self._matrix(facts.num_channels))
-        return resample(samples, Resampling(self.sample_rate, facts.sample_rate))
+        adapter = Adapter(self.form, facts)
+        empty = torch.zeros((facts.num_channels, 0), dtype=dtype)
+        return torch.cat([empty, *adapter.push(self.samples(dtype)), *adapter.finish()], dim=1)
 
-    def _matrix(self, to_channels: int) -> Matrix:
-        try:
-            return mix_matrix(self.num_channels, self.layout, to_channels)
-        except ValueError:  # no standard mix: the mean, everywhere
-            return ((1.0 / self.num_channels,) * self.num_channels,) * to_channels
+
+class Adapter:
+    """Gives the samples of a later segment of this `form` the rate and the number of channels of `facts`."""
+
+    def __init__(self, form: Form, facts: Facts) -> None:
+        sample_rate, num_channels, layout = form
+        self._matrix = None if num_channels == facts.num_channels else _matrix(num_channels, layout, facts.num_channels)
+        self._resampler = None
+        if sample_rate != facts.sample_rate:
+            self._resampler = Resampler(Resampling(sample_rate, facts.sample_rate))
+
+    def push(self, samples: torch.Tensor) -> list[torch.Tensor]:
+        """The blocks that `samples` complete."""
+        if self._matrix is not None:
+            samples = weighted_sums(samples, self._matrix)
+        return [samples] if self._resampler is None else self._resampler.push(samples)
+
+    def finish(self) -> list[torch.Tensor]:
+        """The rest."""
+        return [] if self._resampler is None else self._resampler.finish()
+
+
+def _matrix(num_channels: int, layout: str | None, to_channels: int) -> Matrix:
+    try:
+        return mix_matrix(num_channels, layout, to_channels)
+    except ValueError:  # no standard mix: the mean, everywhere
+        return ((1.0 / num_channels,) * num_channels,) * to_channels
 
 
 def frame_samples(frame: av.AudioFrame, dtype: torch.dtype) -> torch.Tensor:

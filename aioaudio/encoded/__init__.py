@@ -10,6 +10,7 @@ from aioaudio.encoded.descriptor import Descriptor
 from aioaudio.encoded.faults import limit_error, reading, source_error
 from aioaudio.encoded.held import Encoded
 from aioaudio.encoded.local import LocalFile, NotRegularFile, OpenLocalFile
+from aioaudio.encoded.pipe import Pipe
 from aioaudio.encoded.writer import EncodedWriter
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "NotRegularFile",
     "OpenBytes",
     "OpenLocalFile",
+    "Pipe",
     "Readable",
     "byte_view",
     "limit_error",

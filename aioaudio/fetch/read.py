@@ -34,7 +34,18 @@ from aioaudio.fetch.sources import AsyncChunks, AsyncFile, BlockingFile, Memory,
 from aioaudio.fetch.timeout import time_limit
 from aioaudio.fetch.warm import StopFlag, warm
 
-__all__ = ["ReadWorkers", "fetch", "warm_up"]
+__all__ = [
+    "ReadWorkers",
+    "at_hand",
+    "await_blocks",
+    "await_readable",
+    "checked_block",
+    "closing_blocks",
+    "collect",
+    "fetch",
+    "open_stream",
+    "warm_up",
+]
 
 _BLOCK_BYTES = 1024 * 1024
 
@@ -72,11 +83,11 @@ async def fetch(
     """
     resolved = resolve(source)
     with resolved.view if isinstance(resolved, Memory) else contextlib.nullcontext():
-        at_hand = _at_hand(resolved)
-        if at_hand is not None:
-            if max_bytes is not None and at_hand.num_bytes > max_bytes:
-                raise limit_error(max_bytes, at_hand.name)
-            return at_hand
+        encoded = at_hand(resolved)
+        if encoded is not None:
+            if max_bytes is not None and encoded.num_bytes > max_bytes:
+                raise limit_error(max_bytes, encoded.name)
+            return encoded
         if isinstance(resolved, URL):
             return await on_io_thread(workers, _download(resolved, workers, max_bytes, timeout))
         async with time_limit(resolved.name, timeout) as begin:
@@ -90,7 +101,7 @@ async def fetch(
                 blocks = read
                 if isinstance(resolved, LocalFile):  # a FIFO, which any loop can wait for
                     home = None
-            return await _at_home(_collect(blocks, resolved.name, workers, max_bytes), home)
+            return await _at_home(collect(blocks, resolved.name, workers, max_bytes), home)
 
 
 async def warm_up(file: LocalFile, workers: ReadWorkers, *, timeout: float | None = None) -> None:
@@ -99,7 +110,7 @@ async def warm_up(file: LocalFile, workers: ReadWorkers, *, timeout: float | Non
         await _in_thread(workers, begin, warm, file)
 
 
-def _at_hand(resolved: Resolved) -> Encoded | None:
+def at_hand(resolved: Resolved) -> Encoded | None:
     """What needs no thread: bytes that need not be copied, or are few and surely in memory."""
     match resolved:
         case Encoded():
@@ -130,9 +141,9 @@ def _read(
                 first = file.read(_BLOCK_BYTES)
                 if inspect.iscoroutine(first):
                     first.close()  # nothing of it has run; left over by a cancellation, it would warn
-                    return _await_blocks(file.read, None, name)
+                    return await_blocks(file.read, None, name)
                 if inspect.isawaitable(first):
-                    return _await_blocks(file.read, first, name)
+                    return await_blocks(file.read, first, name)
                 return _gather(_read_blocks(file.read, first, name), name, max_bytes, stop)
             case LocalFile():
                 return _read_path(resolved, max_bytes, stop)
@@ -143,7 +154,7 @@ def _read_path(file: LocalFile, max_bytes: int | None, stop: StopFlag) -> Encode
         try:
             fd = stack.enter_context(file.open()).fd
         except NotRegularFile:
-            descriptor = Descriptor(os.open(file.path, os.O_RDONLY | os.O_NONBLOCK))
+            descriptor = open_stream(file)
             fd = descriptor.fd
             if stat.S_ISFIFO(os.fstat(fd).st_mode):
                 return _await_fifo(descriptor)
@@ -152,11 +163,16 @@ def _read_path(file: LocalFile, max_bytes: int | None, stop: StopFlag) -> Encode
         return _gather(blocks, file.name, max_bytes, stop)
 
 
+def open_stream(file: LocalFile) -> Descriptor:
+    """Open what is no regular file."""
+    return Descriptor(os.open(file.path, os.O_RDONLY | os.O_NONBLOCK))
+
+
 def _read_blocks(read: Callable[[int], Any], first: Any, name: str) -> Iterator[memoryview]:
-    block = _checked(first, name)
+    block = checked_block(first, name)
     while block:
         yield block
-        block = _checked(read(_BLOCK_BYTES), name)
+        block = checked_block(read(_BLOCK_BYTES), name)
 
 
 def _gather(blocks: Iterator[memoryview], name: str, max_bytes: int | None, stop: StopFlag) -> Encoded:
@@ -197,7 +213,7 @@ async def _download(url: URL, workers: ReadWorkers, max_bytes: int | None, timeo
     async with time_limit(url.name, timeout) as begin, http_body(url, workers, began=begin) as body:
         if max_bytes is not None and body.num_bytes is not None and body.num_bytes > max_bytes:
             raise limit_error(max_bytes, url.name)
-        return await _collect(_await_pieces(body.read_block), url.name, workers, max_bytes)
+        return await collect(_await_pieces(body.read_block), url.name, workers, max_bytes)
 
 
 async def _await_pieces(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
@@ -211,29 +227,24 @@ async def _await_pieces(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[b
 def _awaited(source: AsyncChunks | AsyncFile) -> AsyncIterator[Any]:
     if isinstance(source, AsyncChunks):
         return aiter(source.chunks)
-    return _await_blocks(source.read, None, source.name)
+    return await_blocks(source.read, None, source.name)
 
 
-async def _await_blocks(
-    read: Callable[[int], Awaitable[Any]], first: Awaitable[Any] | None, name: str
+async def await_blocks(
+    read: Callable[[int], Awaitable[Any]], first: Awaitable[Any] | None, name: str, size: int = _BLOCK_BYTES
 ) -> AsyncIterator[Any]:
-    block = await (read(_BLOCK_BYTES) if first is None else first)
-    while _checked(block, name):
+    """The blocks that `read` gives, of `size` bytes at most, behind the `first` one, if that was asked for already."""
+    block = await (read(size) if first is None else first)
+    while checked_block(block, name):
         yield block
-        block = await read(_BLOCK_BYTES)
+        block = await read(size)
 
 
 async def _await_fifo(descriptor: Descriptor) -> AsyncIterator[bytes]:
     """The blocks of a FIFO, whose writer may be silent or missing for ever: no thread waits for it."""
-    loop = asyncio.get_running_loop()
     try:
         while True:
-            ready = asyncio.Event()
-            loop.add_reader(descriptor.fd, ready.set)
-            try:
-                await ready.wait()
-            finally:
-                loop.remove_reader(descriptor.fd)
+            await await_readable(descriptor.fd)
             with contextlib.suppress(BlockingIOError):  # another reader was faster
                 block = os.read(descriptor.fd, _BLOCK_BYTES)
                 if not block:
@@ -241,6 +252,17 @@ async def _await_fifo(descriptor: Descriptor) -> AsyncIterator[bytes]:
                 yield block
     finally:
         descriptor.close()
+
+
+async def await_readable(fd: int) -> None:
+    """Wait until a read of `fd` would not."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
 
 
 async def _at_home(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop | None) -> T:
@@ -255,11 +277,11 @@ async def _at_home(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop
     return await asyncio.wrap_future(future)
 
 
-async def _collect(blocks: AsyncIterator[Any], name: str, workers: ReadWorkers, max_bytes: int | None) -> Encoded:
+async def collect(blocks: AsyncIterator[Any], name: str, workers: ReadWorkers, max_bytes: int | None) -> Encoded:
     with EncodedWriter(name, max_bytes=max_bytes) as writer, reading(name):
-        async with _closing(blocks):
+        async with closing_blocks(blocks):
             async for block in blocks:
-                with _checked(block, name) as view:
+                with checked_block(block, name) as view:
                     if not view:  # a source that never waits for anything must not keep the loop from its timeouts
                         await asyncio.sleep(0)
                     if writer.fits(len(view)):
@@ -270,7 +292,7 @@ async def _collect(blocks: AsyncIterator[Any], name: str, workers: ReadWorkers, 
 
 
 @contextlib.asynccontextmanager
-async def _closing(blocks: AsyncIterator[Any]) -> AsyncIterator[None]:
+async def closing_blocks(blocks: AsyncIterator[Any]) -> AsyncIterator[None]:
     try:
         yield
     finally:
@@ -278,7 +300,7 @@ async def _closing(blocks: AsyncIterator[Any]) -> AsyncIterator[None]:
             await blocks.aclose()
 
 
-def _checked(block: Any, name: str) -> memoryview:
+def checked_block(block: Any, name: str) -> memoryview:
     if isinstance(block, str):
         raise TypeError(f"{name} gives str, not bytes: open it in binary mode")
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from aioaudio.ffmpeg.faults import NO_CONTAINER, translate
 from aioaudio.ffmpeg.log import LogMessage, captured_log
-from aioaudio.ffmpeg.open import open_graph, open_input, seconds
+from aioaudio.ffmpeg.open import one_cpu, open_graph, open_input, open_pipe, seconds
 from aioaudio.ffmpeg.text import filename_option, format_option, quote
 
 __all__ = [
@@ -18,8 +18,10 @@ __all__ = [
     "captured_log",
     "filename_option",
     "format_option",
+    "one_cpu",
     "open_graph",
     "open_input",
+    "open_pipe",
     "quote",
     "seconds",
     "translate",

@@ -14,7 +14,7 @@ from aioaudio.ffmpeg.libav import library_function
 from aioaudio.ffmpeg.setting import Setting
 from aioaudio.ffmpeg.text import whitelists
 
-__all__ = ["open_graph", "open_input", "seconds"]
+__all__ = ["one_cpu", "open_graph", "open_input", "open_pipe", "seconds"]
 
 
 # Tags in a broken encoding must not fail: PyAV below 19 has to be told, later ones replace by themselves.
@@ -31,9 +31,18 @@ def open_input(
     return container
 
 
+def open_pipe(fd: int, *, format: str | None = None, options: dict[str, str] | None = None) -> InputContainer:
+    """Open what comes through a descriptor, which stays the caller's. Waits for the first bytes. Raises av's errors."""
+    own = {"fd": str(fd), "protocol_whitelist": "fd"}
+    container: InputContainer = av.open(
+        "fd:", format=format, options={**whitelists(), **own, **(options or {})}, **_METADATA
+    )
+    return container
+
+
 def open_graph(text: str) -> InputContainer:
     """Open a filter graph as one container, with one filter thread instead of one for each CPU."""
-    with _one_cpu:
+    with one_cpu:
         return av.open(text, format="lavfi")
 
 
@@ -65,4 +74,5 @@ class _OneCpu(Setting):
 
 _ASK_THE_SYSTEM = -1
 
-_one_cpu = _OneCpu()
+#: While it is entered, what FFmpeg opens starts one thread where it would start one for each CPU.
+one_cpu = _OneCpu()

@@ -8,10 +8,11 @@ In the child of a fork every `Workers` begins anew.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from aioaudio.errors import ClosedError
 from aioaudio.workers.cpus import available_cpus, default_decode_threads
 from aioaudio.workers.io import IOThread
 from aioaudio.workers.job import Kernel, Stop
+from aioaudio.workers.own import OwnThread
 from aioaudio.workers.pool import MAX_GROUP, Pool, Thread
 from aioaudio.workers.slots import Slots
 
@@ -29,6 +31,7 @@ __all__ = [
     "MAX_GROUP",
     "IOThread",
     "Kernel",
+    "OwnThread",
     "Statistics",
     "Stop",
     "Thread",
@@ -65,15 +68,18 @@ class _Crew:
         # As many as are decoded at once, and as many again as are read at once, or are decoded next.
         self.slots = Slots(decode_threads * MAX_GROUP + max(read_threads, decode_threads * MAX_GROUP))
         self.io: IOThread | None = None
+        self.own: set[OwnThread] = set()
 
     @property
     def started(self) -> bool:
-        return self.read.started or self.decode.started or self.io is not None
+        return self.read.started or self.decode.started or self.io is not None or bool(self.own)
 
     def close(self) -> list[Thread]:
         """Stop everything; gives the threads that are about to end."""
         self.slots.close()
         threads = self.read.close() + self.decode.close()
+        for own in self.own.copy():
+            threads += own.close()
         if self.io is not None:
             self.io.close()
             threads.append(self.io.thread)
@@ -82,6 +88,8 @@ class _Crew:
     def __del__(self) -> None:
         self.read.retire()
         self.decode.retire()
+        for own in self.own.copy():
+            own.retire()
         if self.io is not None:
             self.io.retire()
 
@@ -197,6 +205,25 @@ class Workers:
         keeps its slot until the task is collected.
         """
         return self._open_crew().slots.slot(priority)
+
+    @contextlib.asynccontextmanager
+    async def own_thread(self, name: str, free: Callable[[], None]) -> AsyncIterator[OwnThread]:
+        """A thread for work that waits for the world, and so must not take a decode thread from others.
+
+        `free` is documented in OwnThread; leaving the context calls it, and waits for the thread.
+        """
+        crew = self._open_crew()
+        own = OwnThread(name, free)
+        crew.own.add(own)
+        try:
+            if self._closed:
+                raise ClosedError("used after aclose()")
+            yield own
+        finally:
+            for thread in own.close():
+                await asyncio.wrap_future(thread.ended)
+                _join_ended(thread)
+            crew.own.discard(own)
 
     def io(self) -> IOThread:
         """The I/O thread, started at the first call; `io().run(coroutine)` runs there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -64,7 +65,19 @@ class IOThread:
             if self._closed:
                 coroutine.close()
                 raise ClosedError("used after aclose()")
-            return asyncio.run_coroutine_threadsafe(self._guard(coroutine), self.loop)
+            future = asyncio.run_coroutine_threadsafe(self._guard(coroutine), self.loop)
+        future.add_done_callback(lambda future: self._forget(coroutine) if future.cancelled() else None)
+        return future
+
+    def _forget(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Close a coroutine that was cancelled before it began, or Python would warn that nobody awaits it."""
+
+        def close() -> None:
+            if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                coroutine.close()
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(close)
 
     def keep(self, name: str, make: Callable[[], K]) -> K:
         """What is bound to this thread's loop: `make()` at the first call, the same ever after.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aioaudio.encoded import OpenBytes
 from aioaudio.errors import FetchError
 
-__all__ = ["Window", "skip_id3v2"]
+__all__ = ["Held", "Window", "skip_id3v2", "window_of"]
 
 # Some taggers put a new tag before the old ones.
 _MAX_TAGS = 16
@@ -47,3 +47,21 @@ def skip_id3v2(window: Window, start: int) -> int:
         if tag[5] & 0x10:  # a footer repeats the header
             start += 10
     return start
+
+
+class Held:
+    """Bytes at hand, for the parsers."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self._data = memoryview(data)
+        self.size = len(data)
+
+    def read(self, num_bytes: int, offset: int) -> memoryview:
+        return self._data[max(0, offset) : max(0, offset) + num_bytes]
+
+    def ffmpeg_path(self) -> str:
+        raise NotImplementedError
+
+
+def window_of(data: bytes | bytearray) -> Window:
+    return Window(Held(data), memoryview(data))

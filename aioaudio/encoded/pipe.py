@@ -1,0 +1,82 @@
+"""Bytes on their way to a thread that decodes them as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Generator
+from queue import SimpleQueue
+from typing import Any
+
+__all__ = ["Pipe"]
+
+# What may be on its way: the sender waits once so much has not been read.
+_BUFFER_BYTES = 64 * 1024
+
+
+class _Socket(socket.socket):
+    """One that is closed with its last reference, as a `Descriptor` is: a stream may go with its session."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Pipe:
+    """Carries files, one after another, from a sender to a thread that waits for them inside FFmpeg.
+
+    Each file goes through a pair of sockets, since shutting one down frees a thread that waits for it, also where a
+    forked child has a copy. `abort` may be called at any time, from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: SimpleQueue[socket.socket | None] = SimpleQueue()
+        self._open: set[socket.socket] = set()
+        self._aborted = False
+        #: What the sender has noticed to be wrong. Written before the end is.
+        self.faults: list[Any] = []
+
+    def begin(self) -> socket.socket:
+        """The sender begins a file: what it writes to this is read there. It shuts it down, and closes it."""
+        reader, writer = (_Socket(fileno=end.detach()) for end in socket.socketpair())
+        writer.setblocking(False)
+        writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        with self._lock:
+            if self._aborted:
+                reader.close()
+            else:
+                self._open.add(reader)
+                self._files.put(reader)
+        return writer
+
+    def end(self) -> None:
+        """The sender has no more files."""
+        self._files.put(None)
+
+    def abort(self) -> None:
+        """Have the thread find the end, at once; whatever is sent from now on is refused."""
+        with self._lock:
+            self._aborted = True
+            for reader in self._open:
+                with contextlib.suppress(OSError):
+                    reader.shutdown(socket.SHUT_RDWR)
+        self._files.put(None)
+
+    def files(self) -> Generator[int]:
+        """In the thread: a descriptor for each file, which is closed when the next one is asked for. Waits for them."""
+        while (reader := self._files.get()) is not None:
+            with reader:
+                try:
+                    if not self._aborted:
+                        yield reader.fileno()
+                finally:
+                    with self._lock:
+                        self._open.discard(reader)
+
+    def close(self) -> None:
+        """Let go of what the thread has not taken; it has ended."""
+        self.abort()
+        while (reader := self._files.get()) is not None:
+            self._open.discard(reader)
+            reader.close()
