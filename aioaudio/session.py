@@ -10,6 +10,9 @@ from typing import Literal, Self
 import torch
 
 from aioaudio.audio import Audio, AudioInfo, Clip
+from aioaudio.batch import load_onto
+from aioaudio.decode import Leave
+from aioaudio.device import DeviceOptions, as_device
 from aioaudio.encoded import Encoded
 from aioaudio.errors import ClosedError
 from aioaudio.fetch import HTTPOptions, Source, fetch
@@ -66,6 +69,8 @@ class Session(ManyOperations):
         on_damage: Literal["raise", "conceal"] = "raise",
         verify: bool = False,
         out: torch.Tensor | None = None,
+        device: torch.device | str | None = None,
+        resample_on: Literal["cpu", "device"] = "cpu",
         max_seconds: float | None = None,
         max_bytes: int | None = None,
         timeout: float | None = None,
@@ -95,14 +100,18 @@ class Session(ManyOperations):
                 a FLAC range, the page checksums of Ogg, the block checksums of WavPack. `Audio.verified` says which.
                 Slower, and some decoding then holds the GIL.
             out: A CPU tensor `(num_channels, num_samples)` of this `dtype`, with any strides, to write into; it
-                becomes the waveform. A wrong dtype or number of dimensions fails before anything is read.
+                becomes the waveform. A wrong dtype or number of dimensions fails before anything is read. With
+                `device`, a tensor there.
+            device: Where the waveform is to be; None is the CPU. To a CUDA device it goes on a side stream, and the
+                stream that is current where this is awaited waits for it, not the host.
+            resample_on: "cpu", or "device": resample there, where there is a `device`. Equal to 2e-6 of full scale.
             max_seconds: Refuse a result that is longer, in seconds.
             max_bytes: Refuse a source that is larger, in bytes.
             timeout: Seconds that reading may take, and that decoding may take, each counted from when a worker
                 begins. For the whole there is `asyncio.timeout`.
 
         Returns:
-            An `Audio`; its waveform is `(num_channels, num_samples)`, contiguous, on the CPU. It unpacks to
+            An `Audio`; its waveform is `(num_channels, num_samples)`, contiguous, on `device`. It unpacks to
             `(waveform, sample_rate)`.
 
         Raises:
@@ -119,6 +128,7 @@ class Session(ManyOperations):
         thread writes there any more.
         """
         clip = _as_clip(source, start_seconds, stop_seconds, track)
+        where = DeviceOptions(device=device, resample_on=resample_on)
         options = LoadOptions(
             start_seconds=clip.start_seconds,
             stop_seconds=clip.stop_seconds,
@@ -131,11 +141,19 @@ class Session(ManyOperations):
             on_damage=on_damage,
             verify=verify,
             out=out,
+            device=as_device(where.device),
             max_seconds=max_seconds,
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
-        audio = await load_audio(self.workers, clip.source, options, timeout)
+        transfer = where.shared_transfer()
+        if transfer is None:
+            audio = await load_audio(self.workers, clip.source, options, timeout)
+        else:
+            leave = Leave(resampling=resample_on == "device")
+            audio = await load_onto(self.workers, clip.source, replace(options, out=None), timeout, transfer, leave)
+            if out is not None:
+                audio = _copied(audio, out)
         return replace(audio, clip=clip) if clip is source else audio
 
     def submit(
@@ -238,6 +256,8 @@ class Session(ManyOperations):
         on_damage: Literal["raise", "conceal"] = "raise",
         verify: bool = False,
         out: torch.Tensor | None = None,
+        device: torch.device | str | None = None,
+        resample_on: Literal["cpu", "device"] = "cpu",
         max_seconds: float | None = None,
         timeout: float | None = None,
     ) -> Audio:
@@ -260,6 +280,8 @@ class Session(ManyOperations):
             on_damage=on_damage,
             verify=verify,
             out=out,
+            device=device,
+            resample_on=resample_on,
             max_seconds=max_seconds,
             timeout=timeout,
         )
@@ -292,6 +314,13 @@ def _as_clip(source: Source | Clip, start_seconds: float, stop_seconds: float | 
     if start_seconds != 0 or stop_seconds is not None or track is not None:
         raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
     return source
+
+
+def _copied(audio: Audio, out: torch.Tensor) -> Audio:
+    if out.shape != audio.waveform.shape:
+        shapes = f"the shape {tuple(out.shape)}, the audio has {tuple(audio.waveform.shape)}"
+        raise ValueError(f"{audio.source}: out has {shapes}")
+    return replace(audio, waveform=out.copy_(audio.waveform))
 
 
 class _DefaultSession(Session):
