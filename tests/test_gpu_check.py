@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 import torch
@@ -62,6 +63,29 @@ def test_it_fails_where_something_else_arrives(gpu_check: ModuleType, monkeypatc
     assert not report["passed"]
     assert report["checks"]["equality"]["wrong"]
     assert report["checks"]["races"]["wrong"]
+
+
+def test_the_calls_of_cuda_have_the_names_and_arguments_that_torch_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = create_autospec(torch.cuda)
+    monkeypatch.setattr(torch, "cuda", cuda)
+    calls = _Cuda(torch.device("cpu"))
+    stream = calls.new_stream()
+    cuda.Stream.assert_called_once_with(calls.device)
+    host = torch.arange(3)
+    [sent] = calls.launch(stream, host, lambda copy: [copy + cuda.stream.call_count])
+    assert sent.tolist() == [1, 2, 3]  # done in the stream
+    cuda.stream.assert_called_once_with(stream)
+    event = calls.record(stream)
+    event.record.assert_called_once_with(stream)
+    event.synchronize()
+    calls.wait(stream, event)
+    stream.wait_event.assert_called_once_with(event)
+    tensor = create_autospec(torch.Tensor, instance=True)
+    calls.keep(tensor, stream)
+    tensor.record_stream.assert_called_once_with(stream)
+    assert calls.current_stream() is cuda.current_stream.return_value
+    calls.adopt(tensor)
+    cuda.current_stream.return_value.wait_stream.assert_called_once_with(cuda.default_stream.return_value)
 
 
 def test_every_call_of_cuda_is_in_the_list_of_the_documentation() -> None:
