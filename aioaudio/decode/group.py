@@ -139,19 +139,23 @@ def _decode_pcm(task: Task) -> Result:
     assert stop is not None
     if task.own_plan.resampling is None:
         stored = _stored(task)
-        if stored in ("alaw", "mulaw"):
-            channels = picked_channels(task.facts.num_channels, task.matrix)
-            assert channels is not None
-            waveform = wav.read_codes(task.file, task.facts, start, stop, channels, task.stop)
-        else:
-            options = task.options
-            if task.job.leave is not None:
-                options = replace(options, dtype=torch.int16 if stored else working_dtype(options.dtype))
-            waveform = wav.decode(task.file, task.facts, start, stop, options, task.stop)
+        waveform = _read_pcm(task, start, stop, stored)
         return _result(task, waveform=waveform, damage=task.facts.damage, stored=stored)
     plain = LoadOptions(dtype=working_dtype(task.options.dtype))
     samples = wav.decode(task.file, task.facts, start, stop, plain, task.stop)
     return Result(task.plan.sample_rate, deque([_finished(task, samples).numpy()]), damage=task.facts.damage)
+
+
+def _read_pcm(task: Task, start: int, stop: int, stored: Stored | None) -> torch.Tensor:
+    """Samples `[start, stop)`: as `options` want them, or as the job leaves them to a device."""
+    if stored in ("alaw", "mulaw"):
+        channels = picked_channels(task.facts.num_channels, task.matrix)
+        assert channels is not None
+        return wav.read_codes(task.file, task.facts, start, stop, channels, task.stop)
+    options = task.options
+    if task.job.leave is not None:
+        options = replace(options, dtype=torch.int16 if stored else working_dtype(options.dtype))
+    return wav.decode(task.file, task.facts, start, stop, options, task.stop)
 
 
 def _decode_frames(task: Task) -> Result:
