@@ -198,8 +198,9 @@ async def test_limits_hold_for_what_is_resampled_there(session: Session, tmp_pat
             await session.load(source, max_seconds=length - 0.001, on_damage="conceal", **options)
 
 
-async def test_a_damaged_file_carries_what_decoded_on_the_cpu(session: Session) -> None:
-    half = (DATA / "ljspeech.flac").read_bytes()[:40_000]
+@pytest.mark.parametrize("name", ["ljspeech.flac", "ljspeech.wav"])
+async def test_a_damaged_file_carries_what_decoded_on_the_cpu(session: Session, name: str) -> None:
+    half = (DATA / name).read_bytes()[:40_000]
     audio = []
     for options in ({}, {"device": "cpu", "resample_on": "device"}):
         with pytest.raises(aioaudio.DamagedAudioError) as raised:
