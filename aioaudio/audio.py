@@ -193,8 +193,8 @@ class Batch:
 
     `waveforms` depends on `collate`: "padded" is a tensor `(num_clips, num_channels, num_samples)` with zeros behind
     each clip, "jagged" a `torch.nested` tensor of jagged layout `(num_clips, num_channels, *)`, "list" a list of
-    tensors `(num_channels, num_samples)`. `lengths` is int64 `(num_clips,)`: samples of each clip. `sample_rate` is in
-    Hz.
+    tensors `(num_channels, num_samples)`. `lengths` is int64 `(num_clips,)`: samples of each clip, on the device of
+    `waveforms`. `sample_rate` is in Hz.
     `clips` are what was asked for, in the order of the rows, and `start_seconds` where each row begins in its source.
     `failures` are the clips that failed since the batch before; they have no row.
     """

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from aioaudio import decode as _decode
 from aioaudio.audio import Audio, AudioInfo
-from aioaudio.decode import Narrow, Parts
+from aioaudio.decode import Leave, Narrow, Parts
 from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
 from aioaudio.errors import ClosedError
 from aioaudio.fetch import URL, HTTPOptions, Resolved, fetch, is_cached, resolve, warm_up
@@ -79,13 +79,15 @@ def load_parts(
     options: LoadOptions,
     timeout: float | None,
     *,
-    narrow: Narrow | None,
-    home: asyncio.AbstractEventLoop | None,
-    times: Times,
+    narrow: Narrow | None = None,
+    home: asyncio.AbstractEventLoop | None = None,
+    times: Times | None = None,
+    leave: Leave | None = None,
+    priority: int = 1,
 ) -> Coroutine[Any, Any, Parts]:
-    """The audio of a source in parts, read ahead; `home` and `times` are as in `load_audio`."""
+    """The audio of a source in parts, read ahead; `priority`, `home` and `times` are as in `load_audio`."""
     work: _Load[Parts] = _Load(
-        workers, options, timeout, priority=1, home=home, times=times, narrow=narrow, in_parts=True
+        workers, options, timeout, priority=priority, home=home, times=times, narrow=narrow, in_parts=True, leave=leave
     )
     return _on_bytes(source, work)
 
@@ -128,6 +130,7 @@ class _Load(Generic[T]):
     times: Times | None = None
     narrow: Narrow | None = None
     in_parts: bool = False
+    leave: Leave | None = None
 
     @property
     def readers(self) -> _Readers:
@@ -135,7 +138,7 @@ class _Load(Generic[T]):
 
     def submit(self, file: Readable, *, admitted: bool = False, alone: bool = False) -> Coroutine[Any, Any, T]:
         admit = None if admitted else _admission(self.options, is_range=self.narrow is not None)
-        job = _decode.DecodeJob(file, self.options, admit, self.narrow, self.in_parts)
+        job = _decode.DecodeJob(file, self.options, admit, self.narrow, self.in_parts, self.leave)
         kernel: Any = _decode.decode_group
         task: Any = job
         if self.times is not None:

@@ -27,7 +27,8 @@ from aioaudio.batch import (
     Uneven,
     checked_clips,
 )
-from aioaudio.decode import Narrow, Parts
+from aioaudio.decode import Leave, Narrow, Parts
+from aioaudio.device import DeviceOptions
 from aioaudio.fetch import Source
 from aioaudio.loading import Times, load_audio, load_parts
 from aioaudio.options import LoadOptions, RawPCM, as_channels, check_timeout
@@ -65,6 +66,9 @@ class ManyOperations:
         prefetch_bytes: int = 256 << 20,
         progress: bool = False,
         trace: str | os.PathLike[str] | None = None,
+        device: torch.device | str | None = None,
+        streams: int = 2,
+        resample_on: Literal["cpu", "device"] = "cpu",
         sample_rate: int | None = None,
         num_channels: int | None = None,
         channels: Sequence[int] | None = None,
@@ -79,8 +83,9 @@ class ManyOperations:
     ) -> Results[Audio | Failure]:
         """Load any number of clips, ahead of whoever consumes them and in bounded memory.
 
-        `clips`, `order`, `on_error`, `max_failures`, `prefetch_bytes`, `progress` and `trace` are as in `batches`, the
-        options from `sample_rate` on as in `load`. `prefetch` is how many clips are loaded ahead of the consumer.
+        `clips`, `order`, `on_error`, `max_failures`, `prefetch_bytes`, `progress`, `trace`, `device`, `streams` and
+        `resample_on` are as in `batches`, the options from `sample_rate` on as in `load`. `prefetch` is how many clips
+        are loaded ahead of the consumer.
 
         Returns:
             `Results`, for `async for`: an `Audio` for each clip, whose `clip` is that clip. With `on_error="return"`,
@@ -110,15 +115,21 @@ class ManyOperations:
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
+        where = DeviceOptions(device=device, streams=streams, resample_on=resample_on)
         plan = RunPlan(checked_clips(clips, 1), OrderOptions(), flow, Sizes(batch_size=1), batch_clips=1)
 
         def stages(workers: Workers, input: Mapping[str, Any]) -> LoadStages:
-            async def load(clip: Clip, times: Times) -> Audio:
-                ranged, home = _ranged(options, clip), input["home"]
-                audio = await load_audio(workers, clip.source, ranged, timeout, priority=1, home=home, times=times)
-                return replace(audio, clip=clip)
+            layout = Layout(dtype=dtype, transfer=where.transfer(prefetch))
+            leave = Leave(resampling=resample_on == "device")
+            ahead = {"priority": 1, "home": input["home"]}
 
-            return LoadStages(load, **input)
+            async def load(clip: Clip, times: Times) -> Audio | Parts:
+                ranged = _ranged(options, clip)
+                if layout.transfer is None:
+                    return await load_audio(workers, clip.source, ranged, timeout, times=times, **ahead)
+                return await load_parts(workers, clip.source, ranged, timeout, times=times, leave=leave, **ahead)
+
+            return LoadStages(load, layout, **input)
 
         return Results(plan.run(lambda: self.workers, stages))
 
@@ -148,6 +159,9 @@ class ManyOperations:
         prefetch_bytes: int = 256 << 20,
         progress: bool = False,
         trace: str | os.PathLike[str] | None = None,
+        device: torch.device | str | None = None,
+        streams: int = 2,
+        resample_on: Literal["cpu", "device"] = "cpu",
         sample_rate: int | None = None,
         num_channels: int | None = None,
         channels: Sequence[int] | None = None,
@@ -199,9 +213,16 @@ class ManyOperations:
             max_failures: Raise an ExceptionGroup of all failures once there are more: a count (int), or a share (float)
                 of the clips, or of at least 100 where their number is not known.
             prefetch: Batches that are made ahead of the consumer.
-            prefetch_bytes: Bytes of decoded audio ahead of the consumer; more only where a single batch takes more.
+            prefetch_bytes: Bytes of decoded audio ahead of the consumer, on a device too; more only where a single
+                batch takes more.
             progress: Show a bar with clips, seconds of audio per second, and failures.
             trace: File to write what happened when to, in Chrome's trace format.
+            device: Where `waveforms` and `lengths` are to be; None is the CPU, as they are made. To a CUDA device each
+                batch goes in one copy on a side stream. The stream that is current where a batch is taken waits for
+                it, not the host; in other streams use it only after these have waited for that one, and after
+                `record_stream`.
+            streams: Side streams that the copies take in turn.
+            resample_on: "cpu", or "device": resample there, where there is a `device`. Equal to 2e-6 of full scale.
             sample_rate: This, and what follows, are as in `load`. Clips of different rates or numbers of channels
                 cannot share a batch: give one.
 
@@ -266,6 +287,7 @@ class ManyOperations:
             window_bytes=flow.prefetch_bytes // 2,
             drop_last=drop_last,
         )
+        where = DeviceOptions(device=device, streams=streams, resample_on=resample_on)
         layout = Layout(
             collate=collate,
             pad_to_multiple=what.pad_to_multiple,
@@ -277,11 +299,14 @@ class ManyOperations:
         plan = RunPlan(checked_clips(clips, which.epochs), which, flow, sizes, batch_clips=batch_clips)
 
         def stages(workers: Workers, input: Mapping[str, Any]) -> BatchStages:
-            async def load(clip: Clip, times: Times, narrow: Narrow | None) -> Parts:
-                ranged, home = _ranged(options, clip), input["home"]
-                return await load_parts(workers, clip.source, ranged, timeout, narrow=narrow, home=home, times=times)
+            leave = None if where.device is None else Leave(resampling=resample_on == "device")
+            there = replace(layout, transfer=where.transfer(prefetch))
 
-            return BatchStages(load, layout, what.crop_seconds, what.crop_short, on_error, **input)
+            async def load(clip: Clip, times: Times, narrow: Narrow | None) -> Parts:
+                how = {"narrow": narrow, "home": input["home"], "times": times, "leave": leave}
+                return await load_parts(workers, clip.source, _ranged(options, clip), timeout, **how)
+
+            return BatchStages(load, there, what.crop_seconds, what.crop_short, on_error, **input)
 
         return Results(plan.run(lambda: self.workers, stages))
 

@@ -73,6 +73,7 @@ class LoadOptions:
     on_damage: Literal["raise", "conceal"] = "raise"
     verify: bool = False
     out: torch.Tensor | None = None
+    device: torch.device | None = None
     max_seconds: float | None = None
     max_bytes: int | None = None
 
@@ -120,8 +121,10 @@ class LoadOptions:
             raise TypeError(f"out must be a tensor, not {type(out).__name__}")
         if out.dtype != self.dtype:
             raise ValueError(f"out has dtype {out.dtype}, but dtype={self.dtype} is asked for")
-        if out.layout != torch.strided or out.device.type != "cpu":
-            raise ValueError(f"out must be a strided tensor on the CPU, not {out.layout} on {out.device}")
+        place = self.device or torch.device("cpu")
+        if out.layout != torch.strided or out.device != place:
+            where = "the CPU" if place.type == "cpu" else place
+            raise ValueError(f"out must be a strided tensor on {where}, not {out.layout} on {out.device}")
         if out.dim() != 2:
             raise ValueError(f"out must have the shape (num_channels, num_samples), not {tuple(out.shape)}")
         if out.requires_grad:

@@ -10,6 +10,9 @@ from typing import Literal, Self
 import torch
 
 from aioaudio.audio import Audio, AudioInfo, Clip
+from aioaudio.batch import load_onto
+from aioaudio.decode import Leave
+from aioaudio.device import DeviceOptions, as_device
 from aioaudio.encoded import Encoded
 from aioaudio.errors import ClosedError
 from aioaudio.fetch import HTTPOptions, Source, fetch
@@ -67,6 +70,8 @@ class Session(ManyOperations, StreamOperations):
         on_damage: Literal["raise", "conceal"] = "raise",
         verify: bool = False,
         out: torch.Tensor | None = None,
+        device: torch.device | str | None = None,
+        resample_on: Literal["cpu", "device"] = "cpu",
         max_seconds: float | None = None,
         max_bytes: int | None = None,
         timeout: float | None = None,
@@ -96,14 +101,18 @@ class Session(ManyOperations, StreamOperations):
                 a FLAC range, the page checksums of Ogg, the block checksums of WavPack. `Audio.verified` says which.
                 Slower, and some decoding then holds the GIL.
             out: A CPU tensor `(num_channels, num_samples)` of this `dtype`, with any strides, to write into; it
-                becomes the waveform. A wrong dtype or number of dimensions fails before anything is read.
+                becomes the waveform. A wrong dtype or number of dimensions fails before anything is read. With
+                `device`, a tensor there.
+            device: Where the waveform is to be; None is the CPU. To a CUDA device it goes on a side stream, and the
+                stream that is current where this is awaited waits for it, not the host.
+            resample_on: "cpu", or "device": resample there, where there is a `device`. Equal to 2e-6 of full scale.
             max_seconds: Refuse a result that is longer, in seconds.
             max_bytes: Refuse a source that is larger, in bytes.
             timeout: Seconds that reading may take, and that decoding may take, each counted from when a worker
                 begins. For the whole there is `asyncio.timeout`.
 
         Returns:
-            An `Audio`; its waveform is `(num_channels, num_samples)`, contiguous, on the CPU. It unpacks to
+            An `Audio`; its waveform is `(num_channels, num_samples)`, contiguous, on `device`. It unpacks to
             `(waveform, sample_rate)`.
 
         Raises:
@@ -120,6 +129,7 @@ class Session(ManyOperations, StreamOperations):
         thread writes there any more.
         """
         clip = _as_clip(source, start_seconds, stop_seconds, track)
+        where = DeviceOptions(device=device, resample_on=resample_on)
         options = LoadOptions(
             start_seconds=clip.start_seconds,
             stop_seconds=clip.stop_seconds,
@@ -132,11 +142,19 @@ class Session(ManyOperations, StreamOperations):
             on_damage=on_damage,
             verify=verify,
             out=out,
+            device=as_device(where.device),
             max_seconds=max_seconds,
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
-        audio = await load_audio(self.workers, clip.source, options, timeout)
+        transfer = where.shared_transfer()
+        if transfer is None:
+            audio = await load_audio(self.workers, clip.source, options, timeout)
+        else:
+            leave = Leave(resampling=resample_on == "device")
+            audio = await load_onto(self.workers, clip.source, replace(options, out=None), timeout, transfer, leave)
+            if out is not None:
+                audio = _copied(audio, out)
         return replace(audio, clip=clip) if clip is source else audio
 
     def submit(
@@ -159,9 +177,9 @@ class Session(ManyOperations, StreamOperations):
     ) -> LazyAudio:
         """Begin a load and return at once, with or without an event loop, in any thread.
 
-        All options are as in `load`. There is no `out`: while the load goes on, threads would write into your
-        tensor, with nothing that you await to say when they have let go of it. Leave the source alone until the load is
-        done: a file that is closed meanwhile fails. An async source is awaited on the event loop that runs where
+        All options are as in `load`. There is no `device`, and no `out`: while the load goes on, threads would write
+        into your tensor, with nothing that you await to say when they have let go of it. Leave the source alone until
+        the load is done: a file that is closed meanwhile fails. An async source is awaited on the event loop that runs where
         `submit` is called, or on the library's own where none does.
 
         Returns:
@@ -239,6 +257,8 @@ class Session(ManyOperations, StreamOperations):
         on_damage: Literal["raise", "conceal"] = "raise",
         verify: bool = False,
         out: torch.Tensor | None = None,
+        device: torch.device | str | None = None,
+        resample_on: Literal["cpu", "device"] = "cpu",
         max_seconds: float | None = None,
         timeout: float | None = None,
     ) -> Audio:
@@ -261,6 +281,8 @@ class Session(ManyOperations, StreamOperations):
             on_damage=on_damage,
             verify=verify,
             out=out,
+            device=device,
+            resample_on=resample_on,
             max_seconds=max_seconds,
             timeout=timeout,
         )
@@ -293,6 +315,13 @@ def _as_clip(source: Source | Clip, start_seconds: float, stop_seconds: float | 
     if start_seconds != 0 or stop_seconds is not None or track is not None:
         raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
     return source
+
+
+def _copied(audio: Audio, out: torch.Tensor) -> Audio:
+    if out.shape != audio.waveform.shape:
+        shapes = f"the shape {tuple(out.shape)}, the audio has {tuple(audio.waveform.shape)}"
+        raise ValueError(f"{audio.source}: out has {shapes}")
+    return replace(audio, waveform=out.copy_(audio.waveform))
 
 
 class _DefaultSession(Session):

@@ -11,7 +11,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from aioaudio.api import presented_as, submit
+from aioaudio.audio import Audio
 from aioaudio.batch import BlockingResults, Results
+from aioaudio.device import adopt
 from aioaudio.session import Session, default_session
 from aioaudio.stream import AudioReader, BlockingAudioReader
 
@@ -29,7 +31,10 @@ def _blocking(method: Callable[Concatenate[Session, P], Coroutine[Any, Any, T]])
         io.check_not_on_it()
         future = io.run(method(session, *args, **kwargs))
         try:
-            return future.result()
+            result = future.result()
+            if isinstance(result, Audio):
+                adopt(result.waveform)
+            return result
         finally:
             future.cancel()  # an interrupt ends the wait: end the work, too
 

@@ -29,10 +29,13 @@ class Network(nn.Module):
         self.register_buffer("window", torch.hann_window(512))
         self.layer = nn.Linear(64, 2)
 
-    def forward(self, waveforms: torch.Tensor) -> torch.Tensor:
+    def features(self, waveforms: torch.Tensor) -> torch.Tensor:
         spectrum = torch.stft(waveforms[:, 0], 512, window=self.window, return_complex=True).abs()
         bands = spectrum[:, 1:].reshape(len(spectrum), 64, 4, -1).mean((2, 3))
-        return self.layer(nn.functional.layer_norm(torch.log(bands + 1e-6), (64,)))
+        return nn.functional.layer_norm(torch.log(bands + 1e-6), (64,))
+
+    def forward(self, waveforms: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.features(waveforms))
 
 
 def speakers_of(batch: aioaudio.Batch) -> torch.Tensor:

@@ -100,7 +100,7 @@ def assert_has_learnt(printed: str, times: int = 1) -> None:
     assert len(re.findall(r"(?:9\d|100)% right", printed)) == times, printed
 
 
-@pytest.mark.parametrize("script", ["train.py", "train_dataloader.py"])
+@pytest.mark.parametrize("script", ["train.py", "train_dataloader.py", "train_device.py"])
 def test_a_training_loop_learns_who_speaks(script: str) -> None:
     done = run(script)
     assert done.returncode == 0, done.stderr

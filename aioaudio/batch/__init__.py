@@ -4,6 +4,7 @@
     feed, segment, flow, stages, pipeline                       the flow, on the I/O thread
     agree                                                       ranks that go through their epochs in step
     collate                                                     the memory of a batch, in a read worker
+    cargo, single                                               the same for a device: what crosses, and becomes of it
     statistics, trace, reporter                                 what there is to see of it
     setup                                                       from options to a run
     handover, run, results                                      what the consumer holds
@@ -18,6 +19,7 @@ from aioaudio.batch.grouping import Sizes
 from aioaudio.batch.options import BatchOptions, FlowOptions, OrderOptions, ResultOrder, Uneven, checked_clips
 from aioaudio.batch.results import BlockingResults, Results
 from aioaudio.batch.setup import RunPlan
+from aioaudio.batch.single import load_onto
 from aioaudio.batch.stages import BatchStages, LoadStages
 from aioaudio.batch.statistics import StageStatistics
 
@@ -39,4 +41,5 @@ __all__ = [
     "StageStatistics",
     "Uneven",
     "checked_clips",
+    "load_onto",
 ]

@@ -11,21 +11,24 @@ import torch
 
 from aioaudio.batch.grouping import padded_length
 from aioaudio.decode import Parts, as_words, empty
+from aioaudio.device import Arrive, Transfer
 
-__all__ = ["Collate", "Layout", "Row", "Waveforms", "collate"]
+__all__ = ["Collate", "Layout", "Row", "Waveforms", "collate", "common_form"]
 
 Collate = Literal["padded", "jagged", "list"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What a batch looks like. `sample_rate` and `num_channels` are what a batch without any clip has."""
+    """What a batch looks like. `sample_rate` and `num_channels` are what a batch without any clip has; `transfer` is
+    the way to the device that it goes to."""
 
     collate: Collate = "padded"
     pad_to_multiple: int = 1
     dtype: torch.dtype = torch.float32
     sample_rate: int | None = None
     num_channels: int | None = None
+    transfer: Transfer | None = None
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class Row:
 
 @dataclass(slots=True)
 class Waveforms:
-    """The tensors of a batch."""
+    """The tensors of a batch; `arrive`, if there is one, must be called by whoever takes them."""
 
     waveforms: torch.Tensor | list[torch.Tensor]
     lengths: torch.Tensor
@@ -60,11 +63,12 @@ class Waveforms:
     began: float
     ended: float
     thread: str
+    arrive: Arrive | None = None
 
 
 def collate(rows: list[Row], layout: Layout) -> Waveforms:
     """Write a batch. Raises ValueError where rows differ in rate or channels. Blocks; call it in a worker."""
-    sample_rate, num_channels = _common(rows, layout)
+    sample_rate, num_channels = common_form(rows, layout)
     lengths = [row.num_samples for row in rows]
     began = time.perf_counter()
     waveforms: torch.Tensor | list[torch.Tensor]
@@ -80,7 +84,7 @@ def collate(rows: list[Row], layout: Layout) -> Waveforms:
     return Waveforms(waveforms, lengths_tensor, sample_rate, num_bytes, began, time.perf_counter(), thread)
 
 
-def _common(rows: list[Row], layout: Layout) -> tuple[int, int]:
+def common_form(rows: list[Row], layout: Layout) -> tuple[int, int]:
     """The rate and the channels of all rows. Raises ValueError that names two that differ."""
     if not rows:
         return layout.sample_rate or 0, layout.num_channels or 1

@@ -10,8 +10,9 @@ from aioaudio.batch.failures import OnError
 from aioaudio.batch.feed import Feed
 from aioaudio.batch.grouping import Group
 from aioaudio.batch.order import Entry, Progress
+from aioaudio.device import Arrive
 
-__all__ = ["Delivery", "Flow", "Loaded", "Stages"]
+__all__ = ["Delivery", "Flow", "Loaded", "Made", "Stages"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,8 +42,17 @@ class Loaded(Generic[T]):
 
 
 @dataclass(slots=True)
+class Made(Generic[R_co]):
+    """A result and the bytes that it holds; `arrive`, if there is one, is to be called by whoever takes it."""
+
+    result: R_co
+    num_bytes: int
+    arrive: Arrive | None = None
+
+
+@dataclass(slots=True)
 class Delivery(Generic[R]):
-    """A result on its way to the consumer, and what is to come after it."""
+    """A result on its way to the consumer, and what is to come after it; `arrive` is as in `Made`."""
 
     result: R
     progress: Progress
@@ -51,6 +61,7 @@ class Delivery(Generic[R]):
     seconds: float
     num_loaded: int
     num_failures: int
+    arrive: Arrive | None = None
 
 
 class Stages(Protocol[T, R_co]):
@@ -72,8 +83,8 @@ class Stages(Protocol[T, R_co]):
         """Load a clip; what is wrong with it is in the result."""
         ...
 
-    async def finish(self, group: Group[Loaded[T]]) -> tuple[R_co, int]:
-        """The result of a group, and the bytes that it holds."""
+    async def finish(self, group: Group[Loaded[T]]) -> Made[R_co]:
+        """The result of a group."""
         ...
 
     async def watch(self) -> None:

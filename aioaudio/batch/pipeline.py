@@ -19,7 +19,7 @@ from typing import Generic, TypeAlias, TypeVar
 from aioaudio.audio import Failure
 from aioaudio.batch.agree import Agree, Answer, decide
 from aioaudio.batch.failures import FailureLog, without_audio
-from aioaudio.batch.flow import Delivery, Flow, Loaded, Stages
+from aioaudio.batch.flow import Delivery, Flow, Loaded, Made, Stages
 from aioaudio.batch.grouping import Group, Grouper, Member, Sizes
 from aioaudio.batch.handover import HandOver
 from aioaudio.batch.order import Entry, Order, Progress
@@ -41,7 +41,7 @@ class _Finishing(Generic[T, R]):
 
     group: Group[Loaded[T]]
     segment: _Segment[T]
-    task: asyncio.Task[tuple[R, int]]
+    task: asyncio.Task[Made[R]]
 
 
 class Pipeline(Generic[T, R]):
@@ -283,12 +283,21 @@ class Pipeline(Generic[T, R]):
     async def _delivery(self, item: _Finishing[T, R]) -> Delivery[R]:
         group = item.group
         before = sum(member.num_bytes for member in group.members)
-        result, num_bytes = await item.task
-        self._room.resized(num_bytes - before)
+        made = await item.task
+        self._room.resized(made.num_bytes - before)
         seconds = sum(one.num_samples / one.sample_rate for one in group.members)
         failed = sum(member.value.failure is not None for member in group.members)
         num_clips, num_failures = len(group.members), len(group.failures) + failed
-        return Delivery(result, group.progress, num_clips, num_bytes, seconds, num_clips - failed, num_failures)
+        return Delivery(
+            made.result,
+            group.progress,
+            num_clips,
+            made.num_bytes,
+            seconds,
+            num_clips - failed,
+            num_failures,
+            made.arrive,
+        )
 
     def taken(self, delivery: Delivery[R]) -> None:
         """Learn that the consumer has taken a result; may be called from any thread."""

@@ -151,6 +151,8 @@ class Run(Generic[R]):
         self._progress = Progress(state["epoch"], state["cycle"], state["next"], tuple(state["pending"]), state["skip"])
 
     def _taken(self, pipeline: Pipeline[Any, R], delivery: Delivery[R], asked: float) -> R:
+        if delivery.arrive is not None:
+            delivery.arrive()
         self._progress = delivery.progress
         self.meter.delivered(delivery.num_loaded, delivery.num_failures, delivery.seconds, asked)
         pipeline.taken(delivery)

@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from aioaudio.audio import Audio, Batch, Clip, Failure
-from aioaudio.batch.collate import Layout, Row, collate
+from aioaudio.batch.cargo import ship
+from aioaudio.batch.collate import Layout, Row, Waveforms, collate
 from aioaudio.batch.crop import Crop, Short
 from aioaudio.batch.failures import OnError, carried_bytes
 from aioaudio.batch.feed import Feed, open_feed
-from aioaudio.batch.flow import Loaded
+from aioaudio.batch.flow import Loaded, Made
 from aioaudio.batch.grouping import Group, padded_length
 from aioaudio.batch.manifest import as_clip
 from aioaudio.batch.order import Entry, Order, Progress
 from aioaudio.batch.reporter import Reporter
+from aioaudio.batch.single import send_one
 from aioaudio.batch.statistics import Meter
 from aioaudio.decode import Narrow, Parts
+from aioaudio.device import Transfer
 from aioaudio.errors import ClosedError, SourceError
 from aioaudio.fetch import short_name
 from aioaudio.loading import Times
@@ -33,7 +37,7 @@ T = TypeVar("T")
 _REPORT_SECONDS = 0.2
 
 
-LoadAudio = Callable[[Clip, Times], Awaitable[Audio]]
+LoadOne = Callable[[Clip, Times], Awaitable[Audio | Parts]]
 LoadParts = Callable[[Clip, Times, Narrow | None], Awaitable[Parts]]
 
 
@@ -51,6 +55,7 @@ class _Stages:
     ) -> None:
         self._clips, self._order, self._meter, self._reporter = clips, order, meter, reporter
         self._workers, self._home = workers, home
+        self._one_waits = asyncio.Lock()
 
     async def begin(self) -> None:
         if self._reporter.is_needed:
@@ -61,6 +66,12 @@ class _Stages:
 
     def took(self, num_clips: int, waited: float) -> None:
         self._meter.took(num_clips, waited)
+
+    async def hold_up(self, transfer: Transfer) -> None:
+        """Let nothing more be sent while the device is behind. One thread waits for it, whatever there is to send."""
+        async with self._one_waits:
+            if transfer.wait is not None:
+                await self._workers.read(transfer.wait)
 
     async def watch(self) -> None:
         while self._reporter.is_needed:
@@ -74,25 +85,34 @@ class _Stages:
 
 
 class LoadStages(_Stages):
-    """Every clip as an `Audio` or, where that is asked for, a `Failure`."""
+    """Every clip as an `Audio`, on the device that `layout` names if it does, or, where asked for, a `Failure`."""
 
-    def __init__(self, load: LoadAudio, **input: Any) -> None:
+    def __init__(self, load: LoadOne, layout: Layout, **input: Any) -> None:
         super().__init__(**input)
-        self._load = load
+        self._load, self._layout = load, layout
 
-    async def load(self, entry: Entry, _: Progress) -> Loaded[Audio]:
-        def loaded(audio: Audio) -> Loaded[Audio]:
-            return Loaded(audio, None, audio.num_samples, audio.sample_rate, audio.waveform.nbytes)
+    async def load(self, entry: Entry, _: Progress) -> Loaded[tuple[Clip, Audio | Parts]]:
+        def loaded(one: Audio | Parts) -> Loaded[tuple[Clip, Audio | Parts]]:
+            num_bytes = one.num_bytes if isinstance(one, Parts) else one.waveform.nbytes
+            return Loaded((entry.clip, one), None, one.num_samples, one.sample_rate, num_bytes)
 
         return await load_guarded(lambda times: self._load(entry.clip, times), entry, self._meter, loaded)
 
-    async def finish(self, group: Group[Loaded[Audio]]) -> tuple[Audio | Failure, int]:
+    async def finish(self, group: Group[Loaded[tuple[Clip, Audio | Parts]]]) -> Made[Audio | Failure]:
         [member] = group.members
-        loaded = member.value
-        result = loaded.value or loaded.failure
-        assert result is not None
+        loaded, arrive = member.value, None
+        if loaded.value is None:
+            assert loaded.failure is not None
+            self._meter.ready += 1
+            return Made(loaded.failure, loaded.num_bytes)
+        clip, audio = loaded.value
+        if isinstance(audio, Parts):
+            transfer = self._layout.transfer
+            assert transfer is not None
+            await self.hold_up(transfer)
+            audio, arrive = await send_one(self._workers, audio, self._layout.dtype, transfer)
         self._meter.ready += 1
-        return result, loaded.num_bytes
+        return Made(replace(audio, clip=clip), audio.waveform.nbytes, arrive)
 
 
 class BatchStages(_Stages):
@@ -136,7 +156,7 @@ class BatchStages(_Stages):
             return Row(parts, parts.num_samples)
         return None if self._short == "drop" else Row(parts, length, repeat=self._short == "repeat")
 
-    async def finish(self, group: Group[Loaded[tuple[Clip, Row]]]) -> tuple[Batch, int]:
+    async def finish(self, group: Group[Loaded[tuple[Clip, Row]]]) -> Made[Batch]:
         present = [member.value.value for member in group.members if member.value.value is not None]
         rows = [row for _, row in present]
         starts = tuple(row.parts.start_seconds for row in rows)
@@ -145,7 +165,7 @@ class BatchStages(_Stages):
         try:
             # Not by a decode thread, which may have begun its next files: it is little work, and the consumer waits.
             asked = time.perf_counter()
-            made = await self._workers.read(collate, rows, self._layout)
+            made = await self._collated(rows)
         finally:
             self._meter.collating -= 1
         lengths = [row.num_samples for row in rows]
@@ -156,7 +176,15 @@ class BatchStages(_Stages):
         self._meter.ready += 1
         clips = tuple(clip for clip, _ in present)
         batch = Batch(made.waveforms, made.lengths, made.sample_rate, clips, starts, failures)
-        return batch, made.num_bytes + sum(carried_bytes(failure.error) for failure in failures)
+        num_bytes = made.num_bytes + sum(carried_bytes(failure.error) for failure in failures)
+        return Made(batch, num_bytes, made.arrive)
+
+    async def _collated(self, rows: list[Row]) -> Waveforms:
+        transfer = self._layout.transfer
+        if transfer is None:
+            return await self._workers.read(collate, rows, self._layout)
+        await self.hold_up(transfer)
+        return await self._workers.read(ship, rows, self._layout)
 
     def _failures_among(self, group: Group[Loaded[Any]]) -> list[Failure]:
         """Those that have a place in the batch."""

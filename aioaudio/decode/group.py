@@ -14,8 +14,9 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import numpy.typing as npt
 import torch
 
 from aioaudio.audio import Audio
@@ -28,8 +29,9 @@ from aioaudio.decode.mix import remix
 from aioaudio.decode.plan import result_range
 from aioaudio.decode.prepare import Task, prepare
 from aioaudio.decode.resample import resample
-from aioaudio.decode.result import Parts, Result, concerns, outcome_of
+from aioaudio.decode.result import Parts, Pending, Result, concerns, outcome_of
 from aioaudio.decode.samples import Sink, working_dtype
+from aioaudio.decode.stored import Stored, as_stored, picked_channels
 from aioaudio.errors import AudioError, LimitError
 from aioaudio.options import LoadOptions
 
@@ -42,6 +44,8 @@ _FRAMES_ONLY = {"mp1", "mp1float", "mp2", "mp2float", "tta", "speex", "libspeex"
 # What can be checked, and how: FLAC by its MD5 and frame checksums, Ogg by page, WavPack by block.
 _CHECKED_CODECS = {"flac", "wavpack"}
 _CHECKED_CONTAINERS = {"flac", "ogg", "wv"}
+
+Array = npt.NDArray[Any]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,7 +97,7 @@ def _guarded(job: DecodeJob, function: Callable[P, T], /, *args: P.args, **kwarg
 
 def graph_serves(task: Task) -> bool:
     if task.facts.pcm is not None:
-        return task.plan.resampling is not None and not is_empty(task)
+        return task.own_plan.resampling is not None and not is_empty(task)
     return not (
         task.facts.codec in _FRAMES_ONLY
         or len(task.pieces) > 1
@@ -133,19 +137,48 @@ def _decode_generally(task: Task) -> Result:
 def _decode_pcm(task: Task) -> Result:
     start, stop = task.plan.start, task.facts.num_samples if task.plan.stop is None else task.plan.stop
     assert stop is not None
-    if task.plan.resampling is None:
-        waveform = wav.decode(task.file, task.facts, start, stop, task.options, task.stop)
-        return Result(task.plan.sample_rate, waveform=waveform, damage=task.facts.damage)
+    if task.own_plan.resampling is None:
+        stored = _stored(task)
+        waveform = _read_pcm(task, start, stop, stored)
+        return _result(task, waveform=waveform, damage=task.facts.damage, stored=stored)
     plain = LoadOptions(dtype=working_dtype(task.options.dtype))
     samples = wav.decode(task.file, task.facts, start, stop, plain, task.stop)
     return Result(task.plan.sample_rate, deque([_finished(task, samples).numpy()]), damage=task.facts.damage)
+
+
+def _read_pcm(task: Task, start: int, stop: int, stored: Stored | None) -> torch.Tensor:
+    """Samples `[start, stop)`: as `options` want them, or as the job leaves them to a device."""
+    if stored in ("alaw", "mulaw"):
+        channels = picked_channels(task.facts.num_channels, task.matrix)
+        assert channels is not None
+        return wav.read_codes(task.file, task.facts, start, stop, channels, task.stop)
+    options = task.options
+    if task.job.leave is not None:
+        options = replace(options, dtype=torch.int16 if stored else working_dtype(options.dtype))
+    return wav.decode(task.file, task.facts, start, stop, options, task.stop)
 
 
 def _decode_frames(task: Task) -> Result:
     decoded = decode_frames(frame_decode(task), task.stop)
     task = replace(task, facts=decoded.facts, plan=decoded.plan)
     samples = _finished(task, decoded.samples)
-    return Result(task.plan.sample_rate, deque([samples.numpy()]), damage=decoded.damage, verified=decoded.verified)
+    return _result(task, deque([samples.numpy()]), damage=decoded.damage, verified=decoded.verified)
+
+
+def _stored(task: Task) -> Stored | None:
+    """What the samples may stay as, for a device to expand."""
+    if task.job.leave is None or task.own_plan.resampling is not None:
+        return None
+    return as_stored(task.facts, task.matrix)
+
+
+def _result(task: Task, blocks: deque[Array] | None = None, **fields: Any) -> Result:
+    """The result of an engine that went by the task's own plan."""
+    plan = task.plan
+    pending = None
+    if task.leaves_resampling and plan.resampling is not None:
+        pending = Pending(plan.resampling, plan.skip, plan.keep)
+    return Result(plan.sample_rate, deque() if blocks is None else blocks, pending=pending, **fields)
 
 
 def frame_decode(task: Task, *, count_only: bool = False) -> FrameDecode:
@@ -164,23 +197,24 @@ def frame_decode(task: Task, *, count_only: bool = False) -> FrameDecode:
 def _finished(task: Task, samples: torch.Tensor) -> torch.Tensor:
     """Source samples mixed, resampled and cut to the result, as the graph does on its way."""
     samples = remix(samples, task.facts.channel_layout, task.options)
-    plan = task.plan
+    plan = task.own_plan
     if plan.resampling is not None:
         samples = resample(samples, plan.resampling)
     return samples[:, plan.skip : None if plan.keep is None else plan.skip + plan.keep]
 
 
 def member_of(task: Task, *, count_only: bool = False) -> Member:
+    limit = task.own_limit
     member = Member(
         path=task.pieces[0].path if task.pieces else task.file.ffmpeg_path(),
         facts=task.facts,
-        plan=task.plan,
+        plan=task.own_plan,
         matrix=task.matrix,
         double=working_dtype(task.options.dtype) == torch.float64,
         stream_index=task.stream_index,
         demuxer=task.demuxer,
         origin=task.origin,
-        limit=None if task.limit is None else task.limit + 1,
+        limit=None if limit is None else limit + 1,
         count_only=count_only,
     )
     return member if count_only or task.job.in_parts else _with_sink(member, task.options)
@@ -210,23 +244,26 @@ def _settle(task: Task, member: Member, outcome: Outcome, alone: bool) -> Audio 
         check_stop(task.stop)
     if not is_sure(task, outcome):
         return _decode_alone(task)
-    if task.limit is not None and outcome.num_samples > task.limit:
+    limit = task.own_limit
+    if limit is not None and outcome.num_samples > limit:
         raise LimitError(f"has more than max_seconds={task.options.max_seconds} seconds", source=task.name)
     waveform = None if member.sink is None else member.sink.waveform[:, : outcome.num_samples]
-    return outcome_of(task, Result(task.plan.sample_rate, outcome.blocks, waveform, damage=task.facts.damage))
+    damage = task.facts.damage
+    return outcome_of(task, _result(task, outcome.blocks, waveform=waveform, damage=damage, stored=_stored(task)))
 
 
 def is_sure(task: Task, outcome: Outcome) -> bool:
     """Whether nothing was suspicious and as many samples came as the header promises."""
     if not outcome.clean:
         return False
-    promised, resampling = task.facts.num_samples, task.plan.resampling
+    promised, plan, limit = task.facts.num_samples, task.own_plan, task.own_limit
+    resampling = plan.resampling
     if promised is None:
         # Nothing came, or a clip so short that resampling would have lost some of it.
         shortest = 0 if resampling is None else resampling.whole_length(resampling.shortest)
         return outcome.num_samples > shortest
-    expected = task.plan.length_of(promised)
-    if task.limit is not None and outcome.num_samples > task.limit:
+    expected = plan.length_of(promised)
+    if limit is not None and outcome.num_samples > limit:
         return True
     return outcome.num_samples >= expected - (resampling is not None)
 

@@ -11,7 +11,7 @@ from aioaudio.encoded import OpenBytes, Readable
 from aioaudio.errors import AudioTimeout
 from aioaudio.options import LoadOptions
 
-__all__ = ["DecodeJob", "Narrow", "StopFlag", "Stopped", "check_stop", "is_late"]
+__all__ = ["DecodeJob", "Leave", "Narrow", "StopFlag", "Stopped", "check_stop", "is_late"]
 
 
 class Stopped(Exception):
@@ -50,11 +50,19 @@ class Narrow(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """What of a load in parts is left to a device: samples may stay as the source stores them, if that is small, and
+    with `resampling` at the rate of the source."""
+
+    resampling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeJob:
     """Bytes to decode, and how.
 
     `admit` is called with the opened bytes first, and may refuse them by raising. `narrow` is called where the header
-    tells the length. With `in_parts` the result is a `Parts`, not an `Audio`.
+    tells the length. With `in_parts` the result is a `Parts`, not an `Audio`; `leave` says what it may lack.
     """
 
     file: Readable
@@ -62,3 +70,4 @@ class DecodeJob:
     admit: Callable[[OpenBytes], None] | None = None
     narrow: Narrow | None = None
     in_parts: bool = False
+    leave: Leave | None = None

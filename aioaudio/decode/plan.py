@@ -21,6 +21,12 @@ _MIN_SEEK_SECONDS = 10.0
 # Where max_seconds is to bound memory, what a second may hold: 64 channels at 48 kHz, or 16 at 192 kHz.
 _MAX_SAMPLES_PER_SECOND = 64 * 48_000
 
+# swresample keeps one filter for each phase up to so many; with more it rounds the place of a sample to one of them.
+_MAX_PHASES = 1024
+
+# Elements of the kernel that resamples on a device: 16 MiB in float32, many times what any usual pair of rates takes.
+_MAX_KERNEL = 1 << 22
+
 # Beyond every real recording, DSD among them: swresample's filter grows with the rate, and what one frame becomes, with
 # its inverse, until they fill the memory. Of plain PCM, a slow one is known to be as long as it says.
 _RESAMPLED_RATES = range(100, 8_000_001)
@@ -40,6 +46,28 @@ class Resampling:
         return math.ceil(32 / (min(1.0, self.target / self.source) * 0.97))
 
     @property
+    def ratio(self) -> tuple[int, int]:
+        """The two rates in lowest terms: samples of the result, and as many of the source."""
+        divisor = math.gcd(self.source, self.target)
+        return self.target // divisor, self.source // divisor
+
+    @property
+    def cut_off(self) -> float:
+        """Where the filter cuts off, of the source's Nyquist frequency: all of it where the rate rises enough."""
+        return min(1.0, self.target * 0.97 / self.source)
+
+    @property
+    def num_taps(self) -> int:
+        """Coefficients of swresample's filter for one phase: an even number."""
+        return 2 * math.ceil(math.ceil(32 / self.cut_off) / 2)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a device can do the same: swresample has a filter for each phase, and all of them fit into memory."""
+        up, down = self.ratio
+        return up <= _MAX_PHASES and up * (self.num_taps + down) <= _MAX_KERNEL
+
+    @property
     def shortest(self) -> int:
         """Source samples below which swresample loses some, one by rounding or all: shorter clips are padded first."""
         return max(2 * self.filter_length, 501)
@@ -47,6 +75,28 @@ class Resampling:
     def whole_length(self, num_samples: int) -> int:
         """Length of a whole of `num_samples`; swresample may give one less."""
         return -(-num_samples * self.target // self.source)
+
+    def length(self, num_samples: int) -> int:
+        """Length of `num_samples` resampled, as swresample counts where the rates are exact.
+
+        It takes every window that fits into the samples, then mirrors half of what is left behind their end, rounded
+        up, and takes every window that fits now. Shorter clips are padded, and cut to `whole_length`.
+        """
+        if num_samples < self.shortest:
+            return self.whole_length(num_samples)
+        center = (self.num_taps - 1) // 2
+        left = num_samples - self._start_of(self._num_windows(num_samples - self.num_taps + center)) + center
+        return self._num_windows(num_samples + (left + 1) // 2 - self.num_taps + center)
+
+    def _start_of(self, index: int) -> int:
+        """The source sample at or before sample `index` of the result."""
+        up, down = self.ratio
+        return index * down // up
+
+    def _num_windows(self, last: int) -> int:
+        """How many samples of the result lie at or before source sample `last`, or less than one behind it."""
+        up, down = self.ratio
+        return -(-(last + 1) * up // down)
 
     def source_range(self, start: int, stop: int | None) -> tuple[int, int | None, int]:
         """Where in the source to begin and end for `[start, stop)` of the result, and how many results to drop.
@@ -81,6 +131,12 @@ class Plan:
     seek_seconds: float | None = None
     pad: int = 0
 
+    def at_source(self) -> Plan:
+        """The same without the resampling, which is left to somebody else."""
+        if self.resampling is None:
+            return self
+        return Plan(self.resampling.source, self.start, self.stop, seek_seconds=self.seek_seconds)
+
     def length_of(self, num_samples: int) -> int:
         """Length of the result for a source of `num_samples`; with resampling, one less is right as well."""
         stop = num_samples if self.stop is None else min(self.stop, num_samples)
@@ -110,7 +166,8 @@ def make_plan(facts: Facts, options: LoadOptions) -> Plan:
     if rate != source_rate and source_rate not in _RESAMPLED_RATES and not is_slow_pcm:
         raise UnsupportedAudioError(f"claims a rate of {source_rate} Hz, from which nothing is resampled")
     start, stop = result_range(options, rate)
-    end = facts.num_samples if facts.slack else None
+    # Behind plain PCM other chunks may follow, which FFmpeg, told only where it begins, would take for samples.
+    end = facts.num_samples if facts.slack or facts.pcm is not None else None
     if rate == source_rate:
         stop = _earlier(stop, end)
         return Plan(rate, start, stop, seek_seconds=_seek(facts, start))

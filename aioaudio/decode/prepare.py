@@ -67,6 +67,25 @@ class Task:
         """Channels of the result, by the header."""
         return self.facts.num_channels if self.matrix is None else len(self.matrix)
 
+    @property
+    def leaves_resampling(self) -> bool:
+        """Whether the resampling is left to whoever gets the result."""
+        leave, resampling = self.job.leave, self.plan.resampling
+        return leave is not None and leave.resampling and resampling is not None and resampling.is_exact
+
+    @property
+    def own_plan(self) -> Plan:
+        """The plan without what is left to others."""
+        return self.plan.at_source() if self.leaves_resampling else self.plan
+
+    @property
+    def own_limit(self) -> int | None:
+        """How many samples by `own_plan` are too many at once: a few more than `limit`, where resampling follows."""
+        resampling = self.plan.resampling
+        if self.limit is None or resampling is None or not self.leaves_resampling:
+            return self.limit
+        return resampling.source_range(0, self.plan.skip + self.limit + 1)[1]
+
 
 def prepare(job: DecodeJob, stop: StopFlag, files: contextlib.ExitStack, *, thorough: bool = False) -> Task:
     """Open and plan `job`; `files` keeps its bytes open. Raises AudioError, and ValueError for options that do not fit.

@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 # Elements that torch works on in the calling thread; with more it wakes its own threads, which compete with ours.
 _TORCH_ELEMENTS = 1 << 15
 
-_WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 #: The types that NumPy has, too.
 NUMPY_DTYPES: dict[torch.dtype, np.dtype[Any]] = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["unpack"]
+__all__ = ["COMPANDED", "unpack"]
 
 Array = npt.NDArray[Any]
 
@@ -34,8 +34,8 @@ def unpack(data: memoryview, sample_format: str, num_channels: int) -> Array:
         samples: Array = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
     elif sample_format == "u8":
         samples = (np.frombuffer(data, np.uint8) ^ 0x80).view(np.int8)
-    elif sample_format in _COMPANDED:
-        samples = _COMPANDED[sample_format].take(np.frombuffer(data, np.uint8))
+    elif sample_format in COMPANDED:
+        samples = COMPANDED[sample_format].take(np.frombuffer(data, np.uint8))
     else:
         samples = _unpack_24_bits(data, "<" if sample_format == "s24le" else ">")
     num_frames = len(samples) // num_channels
@@ -71,4 +71,5 @@ def _mulaw_table() -> Array:
     return np.where(code & 0x80, -magnitude, magnitude).astype(np.int16)
 
 
-_COMPANDED = {"alaw": _alaw_table(), "mulaw": _mulaw_table()}
+#: The int16 that G.711 gives for each of its codes.
+COMPANDED = {"alaw": _alaw_table(), "mulaw": _mulaw_table()}

@@ -5,6 +5,7 @@ All by NumPy: it works in the calling thread alone, and lets go of the GIL.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from aioaudio.decode.unpack import unpack
 from aioaudio.encoded import OpenBytes
 from aioaudio.options import LoadOptions
 
-__all__ = ["decode"]
+__all__ = ["decode", "read_codes"]
 
 Array = npt.NDArray[Any]
 
@@ -40,30 +41,60 @@ def decode(
     error, and ValueError where the source lacks a channel that is asked for, or options.out has another shape; between
     blocks, what `check_stop` raises of `flag`.
     """
-    pcm = facts.pcm
-    assert pcm is not None
-    frame_bytes = pcm.bytes_per_sample * facts.num_channels
-    stop = min(stop, max(0, file.size - pcm.offset) // frame_bytes)
-    if facts.num_samples is not None:
-        stop = min(stop, facts.num_samples)
+    assert facts.pcm is not None
+    stop = _present(file, facts, stop)
     matrix = channel_matrix(facts.num_channels, facts.channel_layout, options)
     num_channels = facts.num_channels if matrix is None else len(matrix)
     sink = Sink(num_channels, max(0, stop - start), options)
     means = _means(facts.num_channels, matrix, options)
-    block = max(1, _BLOCK_SAMPLES // facts.num_channels)
     position = 0
     with np.errstate(all="ignore"):  # infinities and NaN are samples, too
-        for at in range(start, stop, block):
-            if flag is not None:
-                check_stop(flag)
-            num_frames = min(block, stop - at)
-            data = file.read(num_frames * frame_bytes, pcm.offset + at * frame_bytes)
-            frames = unpack(data, pcm.sample_format, facts.num_channels)
+        for data in _blocks(file, facts, start, stop, flag):
+            frames = unpack(data, facts.pcm.sample_format, facts.num_channels)
             _write(frames, means, facts.channel_layout, options, sink, position)
             position += len(frames)
-            if len(frames) < num_frames:  # the file has become shorter since it was opened
-                break
     return sink.waveform if position == sink.waveform.shape[1] else sink.waveform[:, :position].contiguous()
+
+
+def read_codes(
+    file: OpenBytes, facts: Facts, start: int, stop: int, channels: Sequence[int], flag: StopFlag | None = None
+) -> torch.Tensor:
+    """Samples `[start, stop)` of G.711 as the codes that they are: uint8 (len(channels), num_samples).
+
+    Shorter, and raising, as `decode` is and does.
+    """
+    stop = _present(file, facts, stop)
+    codes = np.empty((len(channels), max(0, stop - start)), np.uint8)
+    position = 0
+    for data in _blocks(file, facts, start, stop, flag):
+        frames = np.frombuffer(data, np.uint8, len(data) // facts.num_channels * facts.num_channels)
+        frames = frames.reshape(-1, facts.num_channels)
+        codes[:, position : position + len(frames)] = frames[:, list(channels)].T
+        position += len(frames)
+    return torch.from_numpy(codes[:, :position])
+
+
+def _present(file: OpenBytes, facts: Facts, stop: int) -> int:
+    """Where samples up to `stop` end in what is there."""
+    assert facts.pcm is not None
+    stop = min(stop, max(0, file.size - facts.pcm.offset) // (facts.pcm.bytes_per_sample * facts.num_channels))
+    return stop if facts.num_samples is None else min(stop, facts.num_samples)
+
+
+def _blocks(file: OpenBytes, facts: Facts, start: int, stop: int, flag: StopFlag | None) -> Iterator[memoryview]:
+    """The bytes of samples `[start, stop)`, some MiB at a time."""
+    pcm = facts.pcm
+    assert pcm is not None
+    frame_bytes = pcm.bytes_per_sample * facts.num_channels
+    block = max(1, _BLOCK_SAMPLES // facts.num_channels)
+    for at in range(start, stop, block):
+        if flag is not None:
+            check_stop(flag)
+        num_bytes = min(block, stop - at) * frame_bytes
+        data = file.read(num_bytes, pcm.offset + at * frame_bytes)
+        yield data
+        if len(data) < num_bytes:  # the file has become shorter since it was opened
+            break
 
 
 def _means(num_channels: int, matrix: Matrix | None, options: LoadOptions) -> Means | None:

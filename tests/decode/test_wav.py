@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pcm_files import CountingBytes, ffmpeg_decode, load, random_samples, wav_file
 
+import aioaudio
 from aioaudio.decode import wav
 from aioaudio.decode.facts import Facts, Pcm
 from aioaudio.decode.headers import pcm
@@ -310,3 +311,13 @@ def test_real_files_equal_what_ffmpeg_gives(shared: Path) -> None:
     for path in paths:
         _, waveform = load(LocalFile(path))
         assert torch.equal(waveform, ffmpeg_decode(path.read_bytes(), torch.float32)), path.name
+
+
+@pytest.mark.parametrize("num_samples", [601, 5_001])
+def test_what_follows_the_samples_is_not_resampled_with_them(num_samples: int) -> None:
+    data = random_samples("alaw", num_samples)  # an odd number of bytes, so that one of padding follows
+    wanted = aioaudio.sync.load(data, format=aioaudio.RawPCM("alaw", 8_000), sample_rate=16_000).waveform
+    for tail in (b"", b"LIST\xc8\0\0\0INFO" + bytes(196)):
+        file = wav_file(data, "alaw", 1, tail)
+        rate = aioaudio.sync.info(file).sample_rate
+        assert aioaudio.sync.load(file, sample_rate=2 * rate).waveform.equal(wanted)
