@@ -179,8 +179,8 @@ class Session(ManyOperations, StreamOperations):
 
         All options are as in `load`. There is no `device`, and no `out`: while the load goes on, threads would write
         into your tensor, with nothing that you await to say when they have let go of it. Leave the source alone until
-        the load is done: a file that is closed meanwhile fails. An async source is awaited on the event loop that runs where
-        `submit` is called, or on the library's own where none does.
+        the load is done: a file that is closed meanwhile fails. An async source is awaited on the event loop that runs
+        where `submit` is called, or on the library's own where none does.
 
         Returns:
             A `LazyAudio`: `await lazy` and `lazy.result()` give the `Audio`, and used as a tensor it waits for its
