@@ -24,6 +24,7 @@ VALUES: list[Any] = [
     aioaudio.Encoded(b"abc", name="a.wav"),
     aioaudio.StageStatistics(1, 0, 0.1, 0.2, 0.3, 4, 0.5),
     aioaudio.RawPCM("s16le", 8_000, 2),
+    aioaudio.StreamEvent(1.5, "metadata", {"StreamTitle": "It's here"}),
     aioaudio.Track(0, "aac", "fltp", None, 44_100, 2, "stereo", 128_000, "eng", "main", True),
 ]
 

@@ -72,7 +72,8 @@ class Station:
                 await asyncio.sleep(0)
             if self.stays and number == len(self.bodies) - 1:
                 self.silent.set()
-                await asyncio.Event().wait()
+                while request.transport is not None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
         finally:
             self.left.set()
         if self.breaks and request.transport is not None:

@@ -41,6 +41,9 @@ _TAG_BYTES = 192
 _RUN_BYTES = 3 * 1442
 _MAX_CANDIDATES = 256
 
+_ADTS_HEADER_BYTES = 7
+_ADTS_BYTES = 2 * 8191  # two of the largest frames
+
 
 class Cut(NamedTuple):
     """Bytes that go on; with `begins` they begin a file of their own."""
@@ -83,6 +86,8 @@ def _new_cutter(kind: Kind) -> Cutter:
             return _Mp3Cutter()
         case "flac":
             return _FlacCutter()
+        case "aac":
+            return _AdtsCutter()
     return _NoCutter() if kind.raw is None else _PcmCutter(kind, kind.raw)
 
 
@@ -248,6 +253,35 @@ class _FlacCutter(_Buffered):
         found = [at for start in _FLAC_STARTS if (at := self._data.find(start)) >= 0]
         self._pass = min(found) if found else len(self._data) if at_end else max(0, len(self._data) - 7)
         return False
+
+
+class _AdtsCutter(_Buffered):
+    """Begins with a frame: FFmpeg would take bytes inside one for the header of a long one."""
+
+    _has_begun = False
+
+    def _judge(self, *, at_end: bool) -> bool:
+        start: int | None = 0
+        if not self._has_begun and not self._data.startswith(b"ID3"):
+            start = _first_adts_frame(self._data)
+            if start is None and (at_end or len(self._data) > _ADTS_BYTES):
+                start = 0  # FFmpeg's word on what else it is
+        if start is not None:
+            self._has_begun = True
+            self._drop, self._pass = (start, 0) if start else (0, len(self._data))
+        return False
+
+
+def _first_adts_frame(data: bytearray) -> int | None:
+    """Where a frame begins behind which another does, as far as `data` shows it."""
+    at = data.find(0xFF)
+    while 0 <= at <= len(data) - _ADTS_HEADER_BYTES:
+        size = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
+        fixed = data[at : at + 3]
+        if fixed[1] & 0xF6 == 0xF0 and size >= _ADTS_HEADER_BYTES and data[at + size : at + size + 3] == fixed:
+            return at
+        at = data.find(0xFF, at + 1)
+    return None
 
 
 class _Mp3Cutter(_Buffered):
