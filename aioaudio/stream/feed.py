@@ -211,7 +211,9 @@ class _Sender:
                 self.close()
                 self._writer = self._pipe.begin()
             try:
-                await self._loop.sock_sendall(self._writer, cut.data)
+                rest = cut.data[self._pipe.send_now(self._writer, cut.data) :]
+                if rest:
+                    await self._loop.sock_sendall(self._writer, rest)
             except OSError as error:
                 raise _Gone from error
 
