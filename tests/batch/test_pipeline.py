@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aioaudio.audio import Clip, Failure
 from aioaudio.batch.failures import FailureLog, OnError
-from aioaudio.batch.flow import Flow, Loaded
+from aioaudio.batch.flow import Flow, Loaded, Made
 from aioaudio.batch.grouping import Group, Sizes
 from aioaudio.batch.handover import Ended
 from aioaudio.batch.order import Entry, Order, Progress, select
@@ -72,10 +72,10 @@ class MadeUp:
             return Loaded()
         return Loaded(number, None, number % 5 + 1, 1, BYTES)
 
-    async def finish(self, group: Group[Loaded[int]]) -> tuple[list[int], int]:
+    async def finish(self, group: Group[Loaded[int]]) -> Made[list[int]]:
         await pause(self.rng)
         numbers = [member.value.value for member in group.members if member.value.value is not None]
-        return numbers, BYTES * len(numbers)
+        return Made(numbers, BYTES * len(numbers))
 
     async def watch(self) -> None:
         await asyncio.Event().wait()
