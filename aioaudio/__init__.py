@@ -10,7 +10,7 @@ The functions are the methods of a default `Session`; `aioaudio.sync` has the sa
 
 from aioaudio import sync
 from aioaudio.api import aclose, batches, decode, fetch, info, load, load_many, open, run, submit
-from aioaudio.audio import Audio, AudioInfo, Batch, Clip, Damage, Failure, Track
+from aioaudio.audio import Audio, AudioInfo, Batch, Clip, Damage, Failure, StreamEvent, Track
 from aioaudio.batch import BlockingResults, Results, StageStatistics
 from aioaudio.dataset import AudioIterableDataset
 from aioaudio.encoded import Encoded
@@ -63,6 +63,7 @@ __all__ = [
     "SourceError",
     "SourceNotFound",
     "StageStatistics",
+    "StreamEvent",
     "Track",
     "UnsupportedAudioError",
     "aclose",

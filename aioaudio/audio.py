@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 import torch
 
-__all__ = ["Audio", "AudioInfo", "Batch", "Clip", "Damage", "Failure", "Track"]
+__all__ = ["Audio", "AudioInfo", "Batch", "Clip", "Damage", "Failure", "StreamEvent", "Track"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ class Audio:
     dtypes full scale is ±1, in integer dtypes the range of the type. `sample_rate` is in Hz. `start_seconds` is where
     the waveform begins on the timeline of the source. `source` names the source. `damage` lists what is missing or
     wrong. `verified` says which checksum the samples were found to match, None where none was asked for or stored.
-    `clip` is the `Clip` that it was loaded from, None where that was a plain source for `load`.
+    `clip` is the `Clip` that it was loaded from, None where that was a plain source for `load`. `events` are what a
+    radio station has told while these samples were sent.
     """
 
     waveform: torch.Tensor
@@ -48,6 +49,7 @@ class Audio:
     damage: tuple[Damage, ...] = ()
     verified: Literal["md5", "crc"] | None = None
     clip: Clip | None = None
+    events: tuple[StreamEvent, ...] = ()
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.waveform, self.sample_rate))
@@ -71,6 +73,7 @@ class Audio:
         dtype = str(self.waveform.dtype).removeprefix("torch.")
         extra = f", damage={len(self.damage)}" if self.damage else ""
         extra += f", verified={self.verified!r}" if self.verified else ""
+        extra += f", events={len(self.events)}" if self.events else ""
         return (
             f"Audio({self.source!r}, {tuple(self.waveform.shape)} {dtype}, {self.sample_rate} Hz, "
             f"{self.duration_seconds:.3f} s{extra})"
@@ -123,6 +126,25 @@ class Tags(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return repr(self._tags)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """What a radio station tells, or what happens to it, at a place of its stream.
+
+    `at_seconds` is that place on the timeline of the stream, to a frame of its codec (of Ogg, to a page). `kind` is
+    "station" (at the start: what the station says of itself, such as "icy-name", and its "content-type"), "metadata"
+    (mostly "StreamTitle": what is played from here on) or "reconnect" (it broke off here, and what follows came
+    "seconds" later, from a new connection; with what "station" has). `fields` are these texts by their names; they do
+    not change.
+    """
+
+    at_seconds: float
+    kind: Literal["station", "metadata", "reconnect"]
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", Tags(self.fields))
 
 
 @dataclass(frozen=True, slots=True)

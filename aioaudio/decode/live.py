@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+import av
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 
-from aioaudio.audio import AudioInfo, Damage
+from aioaudio.audio import AudioInfo, Damage, StreamEvent
 from aioaudio.decode.blocks import FrameBlocks
 from aioaudio.decode.facts import Facts
 from aioaudio.decode.frames import FrameDecode, FrameLoop, Verified
@@ -20,6 +23,7 @@ from aioaudio.decode.probe import facts_of, select_track
 from aioaudio.decode.samples import working_dtype
 from aioaudio.decode.stream import StreamDecoder
 from aioaudio.encoded import Encoded, Pipe
+from aioaudio.errors import AudioError
 from aioaudio.ffmpeg import open_pipe
 from aioaudio.options import LoadOptions
 
@@ -65,6 +69,29 @@ class LiveDecoder(StreamDecoder):
     def _is_far(self, start: int) -> bool:  # noqa: ARG002
         return False
 
+    def _events_in(self, start: int, end: int, *, is_last: bool) -> tuple[StreamEvent, ...]:
+        """What was told there, or passed on the way to the first of these samples, and at the end all the rest."""
+        told, kept = [], []
+        for item in self._loop.events:
+            place = item.event.at_seconds * self._rate
+            is_new = item.told_from is None
+            if is_new and (place < end or is_last):
+                item.told_from = start
+            if item.told_from == start or (item.told_from is not None and start <= place < end):
+                told.append(item.event)
+            if is_new or place >= start or item.told_from == start:  # else nobody asks for it again
+                kept.append(item)
+        self._loop.events[:] = kept
+        return tuple(told)
+
+
+@dataclass(slots=True)
+class _Told:
+    """An event, and with which samples it was told first."""
+
+    event: StreamEvent
+    told_from: int | None = None
+
 
 class _Loop(FrameLoop):
     """The loop over what comes through descriptors."""
@@ -81,13 +108,48 @@ class _Loop(FrameLoop):
         )
         super().__init__(task, stop=None)
         self.info: AudioInfo | None = None
+        self.events: list[_Told] = []
         self._pipe, self._kind = pipe, kind
+        self._is_joining = False  # what decodes here may lean on what came before it, and never came here
         self._lengths: list[int | None] = []
         self._noticed: list[Damage] = []
 
     def close(self) -> None:
         """Let go of what is read from."""
         self._files.close()
+
+    def _run(self, piece: Piece) -> Iterator[None]:
+        file = len(self._lengths)
+        self._lengths.append(None)
+        try:
+            yield from super()._run(piece)
+        except AudioError:
+            if not self._is_cut(file):
+                raise  # else it was cut off before anything could be known of it
+        if self._is_cut(file):
+            self._lengths[file] = None
+            while self.failures and self.failures[-1].after == self.num_samples:
+                self.failures.pop()
+
+    def _is_cut(self, file: int) -> bool:
+        """Whether a file has ended, but not at its end."""
+        return file + 1 in self._pipe.joined
+
+    def _packet(self, stream: AudioStream, packet: av.Packet[AudioStream], names: tuple[str, str]) -> None:
+        if packet.pos is not None and packet.size:
+            self._place_events(packet.pos)
+        num_failures, num_samples = len(self.failures), self.num_samples
+        super()._packet(stream, packet, names)
+        if self._is_joining:
+            self._is_joining = len(self.failures) > num_failures or self.num_samples == num_samples
+            del self.failures[num_failures:]
+
+    def _place_events(self, offset: float) -> None:
+        """What was told before byte `offset` of the file at hand was told where its samples end so far."""
+        marks, file = self._pipe.marks, len(self._lengths) - 1
+        while marks and (marks[0].file, marks[0].offset) <= (file, offset):
+            kind, fields = marks.popleft().mark
+            self.events.append(_Told(StreamEvent(self.num_samples / self.facts.sample_rate, kind, fields)))
 
     def _open(self, piece: Piece, options: dict[str, str]) -> InputContainer:
         raw = self._kind.raw
@@ -107,7 +169,8 @@ class _Loop(FrameLoop):
         if self._kind.is_fragmented:
             facts = replace(facts, num_samples=None, slack=0)
         self._begin(facts)
-        self._lengths.append(facts.num_samples)
+        self._lengths[-1] = facts.num_samples
+        self._is_joining = len(self._lengths) - 1 in self._pipe.joined  # not known before its first bytes are there
         if self.info is None:
             self.info = info_of(container, stream, facts)
         if not self.segments and facts.sample_rate > 0 and facts.num_channels > 0:
@@ -121,6 +184,8 @@ class _Loop(FrameLoop):
         return (*super().damage_so_far(), *self._noticed)
 
     def judge(self, total: int) -> tuple[tuple[Damage, ...], Verified]:
+        if self.whole:
+            self._place_events(math.inf)
         known = [length for length in self._lengths if length is not None]
         if known and len(known) == len(self._lengths):
             self.facts = replace(self.facts, num_samples=sum(known))

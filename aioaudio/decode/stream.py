@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy.typing as npt
 
-from aioaudio.audio import Audio, Damage
+from aioaudio.audio import Audio, Damage, StreamEvent
 from aioaudio.decode.blocks import Blocks, FrameBlocks, GraphBlocks, NoBlocks, PcmBlocks, Unsure
 from aioaudio.decode.damage import is_loss
 from aioaudio.decode.frames import FrameLoop
@@ -83,6 +83,7 @@ class StreamDecoder:
             self.job.file.name,
             damage,
             self._engine.verified if is_last else None,
+            events=self._events_in(start, end, is_last=is_last),
         )
         losses = [item for item in damage if is_loss(item)]
         if losses and self.job.options.on_damage == "raise":
@@ -232,6 +233,10 @@ class StreamDecoder:
                 if place >= start or first == start:
                     told.append(item)
         return tuple(told)
+
+    def _events_in(self, start: int, end: int, *, is_last: bool) -> tuple[StreamEvent, ...]:  # noqa: ARG002
+        """What is to be told with samples `[start, end)`."""
+        return ()
 
 
 class _Never:

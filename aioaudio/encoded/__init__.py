@@ -10,7 +10,7 @@ from aioaudio.encoded.descriptor import Descriptor
 from aioaudio.encoded.faults import limit_error, reading, source_error
 from aioaudio.encoded.held import Encoded
 from aioaudio.encoded.local import LocalFile, NotRegularFile, OpenLocalFile
-from aioaudio.encoded.pipe import Pipe
+from aioaudio.encoded.pipe import Mark, Pipe, PlacedMark
 from aioaudio.encoded.writer import EncodedWriter
 
 __all__ = [
@@ -18,10 +18,12 @@ __all__ = [
     "Encoded",
     "EncodedWriter",
     "LocalFile",
+    "Mark",
     "NotRegularFile",
     "OpenBytes",
     "OpenLocalFile",
     "Pipe",
+    "PlacedMark",
     "Readable",
     "byte_view",
     "limit_error",

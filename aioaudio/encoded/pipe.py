@@ -5,16 +5,32 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Generator, Mapping
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from aioaudio.encoded import nowait
 
-__all__ = ["Pipe"]
+__all__ = ["Mark", "Pipe", "PlacedMark"]
 
 # What may be on its way: the sender waits once so much has not been read.
 _BUFFER_BYTES = 64 * 1024
+
+
+class Mark(NamedTuple):
+    """What a source tells between its bytes: `kind` and `fields` are as in `StreamEvent`."""
+
+    kind: Literal["station", "metadata", "reconnect"]
+    fields: Mapping[str, str]
+
+
+class PlacedMark(NamedTuple):
+    """A mark, and behind how many bytes of which file it stands; files are counted from 0."""
+
+    file: int
+    offset: int
+    mark: Mark
 
 
 class _Socket(socket.socket):
@@ -38,6 +54,10 @@ class Pipe:
         self._aborted = False
         #: What the sender has noticed to be wrong. Written before the end is.
         self.faults: list[Any] = []
+        #: What was told between the bytes: the sender appends it before the bytes behind it, the thread takes it away.
+        self.marks: deque[PlacedMark] = deque()
+        #: The files that begin in the midst of a stream; one that is followed by such a file was cut off.
+        self.joined: set[int] = set()
 
     def begin(self) -> socket.socket:
         """The sender begins a file: what it writes to this is read there. It shuts it down, and closes it."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import stat
 from collections.abc import AsyncIterator
 from typing import Any
 
-from aioaudio.encoded import Descriptor, LocalFile, reading
-from aioaudio.fetch.http import URL, http_body
+from aioaudio.encoded import Descriptor, LocalFile, Mark, reading
+from aioaudio.fetch.http import URL, http_body, played_blocks
 from aioaudio.fetch.read import ReadWorkers, await_blocks, await_readable, open_stream
 from aioaudio.fetch.sources import AsyncChunks, AsyncFile, BlockingFile
 
@@ -23,7 +24,8 @@ ArrivingBlocks = AsyncChunks | AsyncFile | BlockingFile | LocalFile | URL
 
 
 def arriving_blocks(source: ArrivingBlocks, workers: ReadWorkers) -> AsyncIterator[Any]:
-    """The blocks of a source. Called on the loop that they belong to: `is_at_home` says which."""
+    """The blocks of a source, and between them what it tells. Called on the loop that they belong to: `is_at_home` says
+    which."""
     match source:
         case AsyncChunks(chunks):
             return aiter(chunks)
@@ -42,9 +44,9 @@ def is_at_home(source: ArrivingBlocks) -> bool:
     return isinstance(source, AsyncChunks | AsyncFile)
 
 
-async def _url_blocks(url: URL, workers: ReadWorkers) -> AsyncIterator[bytes]:
-    async with http_body(url, workers) as body:
-        while block := await body.read_block():
+async def _url_blocks(url: URL, workers: ReadWorkers) -> AsyncIterator[bytes | Mark]:
+    async with http_body(url, workers, plays=True) as body, contextlib.aclosing(played_blocks(body)) as blocks:
+        async for block in blocks:
             yield block
 
 

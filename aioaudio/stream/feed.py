@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from typing import Any
 
 from aioaudio.decode import LIVE, Kind, cutter_of, kind_of
-from aioaudio.encoded import Encoded, Pipe, limit_error, reading
-from aioaudio.errors import AudioTimeout, ClosedError, LimitError
+from aioaudio.encoded import Encoded, Mark, Pipe, PlacedMark, limit_error, reading
+from aioaudio.errors import AudioTimeout, ClosedError, FetchError, LimitError
 from aioaudio.fetch import (
     ArrivingBlocks,
     ReadWorkers,
@@ -121,25 +121,29 @@ class Feed:
     async def _take_all(self) -> None:
         head, kind, at_end = await self._head()
         if kind.demuxer is None:
-            self.kind.set_result(await self._held(head, at_end=at_end))
+            self.kind.set_result(await self._held(head.data, at_end=at_end))
             return
         self.kind.set_result(kind)
         self._sender = sender = _Sender(self.pipe, self._loop, kind)
-        await sender.send(head, at_end=at_end)
+        for part in head.parts():
+            await sender.take(part)
+        if at_end:
+            await sender.take(None)
         while not at_end:
             block = await self._next()
             at_end = block is None
-            await sender.send(block or b"", at_end=at_end)
+            await sender.take(block)
 
-    async def _head(self) -> tuple[bytearray, Kind, bool]:
+    async def _head(self) -> tuple[_Head, Kind, bool]:
         """The first bytes, what they are the first bytes of, and whether they are all."""
-        head, kind, at_end = bytearray(), self._asked_kind(), False
+        head, kind, at_end = _Head(), self._asked_kind(), False
         while kind is None:
             block = await self._next()
             at_end = block is None
-            head += block or b""
-            kind = kind_of(head, at_end=at_end)
-            if kind is None and len(head) > _MAX_HEAD_BYTES:
+            kind = _told_kind(block) if isinstance(block, Mark) else None
+            head.take(block)
+            kind = kind or kind_of(head.data, at_end=at_end)
+            if kind is None and len(head.data) > _MAX_HEAD_BYTES:
                 kind = Kind(None)
         return head, kind, at_end
 
@@ -163,7 +167,10 @@ class Feed:
         async def blocks() -> AsyncIterator[Any]:
             yield head
             while not at_end and (block := await self._next()) is not None:
-                yield block
+                if not isinstance(block, Mark):
+                    yield block
+                elif block.kind == "reconnect":
+                    raise FetchError("broke off, and is of a format that must be there as a whole", source=self._name)
 
         limit = self._options.max_bytes
         try:
@@ -174,8 +181,11 @@ class Feed:
             message = f"is of a format that must be there as a whole, and has more than {_MAX_HELD_BYTES} bytes"
             raise LimitError(f"{message}: give max_bytes to hold more", source=self._name) from error
 
-    async def _next(self) -> bytes | None:
-        """The next bytes; None at the end. While the decoder does not take any, no time counts."""
+    async def _next(self) -> bytes | Mark | None:
+        """The next bytes, or what is told between them; None at the end.
+
+        While the decoder does not take any, no time counts.
+        """
         try:
             async with asyncio.timeout(self._timeout) as scope:
                 block = await anext(self._blocks, None)
@@ -183,8 +193,8 @@ class Feed:
             if not scope.expired():
                 raise
             raise AudioTimeout(f"nothing came for timeout={self._timeout} seconds", source=self._name) from error
-        if block is None:
-            return None
+        if block is None or isinstance(block, Mark):
+            return block
         with checked_block(block, self._name) as view:
             self._num_bytes += len(view)
             if self._options.max_bytes is not None and self._num_bytes > self._options.max_bytes:
@@ -197,25 +207,81 @@ class Feed:
 _MP4 = frozenset({"mov", "mp4", "m4a", "3gp", "3g2", "mj2"})
 
 
+# A stream of these that begins in the midst of a frame does not show what it is.
+_TOLD = {"audio/aac": Kind("aac"), "audio/aacp": Kind("aac")}
+
+
+def _told_kind(mark: Mark) -> Kind | None:
+    """What the server of a station says that it is."""
+    return _TOLD.get(mark.fields.get("content-type", "").partition(";")[0].strip().lower())
+
+
+class _Head:
+    """The first bytes, and what was told between them."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._marks: list[tuple[int, Mark]] = []
+
+    def take(self, block: bytes | Mark | None) -> None:
+        """What came next."""
+        if not isinstance(block, Mark):
+            self.data += block or b""
+            return
+        if block.kind == "reconnect":  # nothing follows what came before it
+            self.data.clear()
+            self._marks = [(0, mark) for _, mark in self._marks]
+        self._marks.append((len(self.data), block))
+
+    def parts(self) -> Iterator[bytes | Mark]:
+        """All that was taken."""
+        start = 0
+        for stop, mark in self._marks:
+            yield bytes(self.data[start:stop])
+            yield mark
+            start = stop
+        yield bytes(self.data[start:])
+
+
 class _Sender:
     """Sends what comes into the pipe, each file by itself."""
 
     def __init__(self, pipe: Pipe, loop: asyncio.AbstractEventLoop, kind: Kind) -> None:
-        self._pipe, self._loop, self._cutter = pipe, loop, cutter_of(kind)
+        self._pipe, self._loop, self._kind = pipe, loop, kind
+        self._cutter = cutter_of(kind)
         pipe.faults = self._cutter.faults
-        self._writer = pipe.begin()
+        self._begin_file()
 
-    async def send(self, data: bytes | bytearray, *, at_end: bool) -> None:
-        for cut in self._cutter.push(bytes(data), at_end=at_end):
+    async def take(self, part: bytes | Mark | None) -> None:
+        """The next bytes, what is told between them, or the end."""
+        if isinstance(part, Mark):
+            self._mark(part)
+            return
+        for cut in self._cutter.push(part or b"", at_end=part is None):
             if cut.begins:
                 self.close()
-                self._writer = self._pipe.begin()
+                self._begin_file()
             try:
                 rest = cut.data[self._pipe.send_now(self._writer, cut.data) :]
                 if rest:
                     await self._loop.sock_sendall(self._writer, rest)
             except OSError as error:
                 raise _Gone from error
+            self._num_bytes += len(cut.data)
+
+    def _mark(self, mark: Mark) -> None:
+        if mark.kind == "station":
+            self._pipe.joined.add(self._cutter.file)
+        if mark.kind == "reconnect":  # what is left of the connection before is of no use
+            self._cutter = cutter_of(self._kind, self._cutter)
+            self._pipe.joined.add(self._cutter.file)
+            self.close()
+            self._begin_file()
+        self._pipe.marks.append(PlacedMark(self._cutter.file, self._num_bytes + self._cutter.num_held, mark))
+
+    def _begin_file(self) -> None:
+        self._num_bytes = 0  # sent of it
+        self._writer = self._pipe.begin()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

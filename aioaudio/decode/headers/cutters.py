@@ -52,18 +52,30 @@ class Cut(NamedTuple):
 class Cutter(Protocol):
     """Cuts what arrives where a file begins.
 
-    `faults` collects what it notices to be missing.
+    `faults` collects what it notices to be missing, `file` is the number of the file at hand, and `num_held` how many
+    bytes have come that do not go on yet.
     """
 
     faults: list[Fault]
+    file: int
+
+    @property
+    def num_held(self) -> int: ...
 
     def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
         """What `data` lets go on; with `at_end`, all that is left."""
         ...
 
 
-def cutter_of(kind: Kind) -> Cutter:
-    """The cutter for what arrives."""
+def cutter_of(kind: Kind, before: Cutter | None = None) -> Cutter:
+    """The cutter for what arrives, or for what does so anew, in the midst of a stream that broke off `before`."""
+    cutter = _new_cutter(kind)
+    if before is not None:
+        cutter.faults, cutter.file = before.faults, before.file + 1
+    return cutter
+
+
+def _new_cutter(kind: Kind) -> Cutter:
     match kind.demuxer:
         case "ogg":
             return _OggCutter()
@@ -77,23 +89,31 @@ def cutter_of(kind: Kind) -> Cutter:
 class _NoCutter:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self.file = 0
+
+    @property
+    def num_held(self) -> int:
+        return 0
 
     def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:  # noqa: ARG002
         if len(data):
             yield Cut(False, bytes(data))
 
 
-class _Buffered:
+class _Buffered(_NoCutter):
     """Holds what cannot be judged yet; `_next` says of the bytes at hand where the next cut may be."""
 
     _inside = "a file"
 
     def __init__(self) -> None:
-        self.faults: list[Fault] = []
-        self._file = 0
+        super().__init__()
         self._data = bytearray()
         self._pass = 0  # bytes that go on as they come
         self._drop = 0  # bytes that are left out
+
+    @property
+    def num_held(self) -> int:
+        return len(self._data)
 
     def push(self, data: bytes | memoryview, *, at_end: bool = False) -> Iterator[Cut]:
         self._data += data
@@ -112,7 +132,7 @@ class _Buffered:
                     yield Cut(False, bytes(out))
                 yield Cut(True, b"")
                 out.clear()
-                self._file += 1
+                self.file += 1
             if not (self._pass or self._drop):
                 break
         if at_end:
@@ -124,7 +144,7 @@ class _Buffered:
             yield Cut(False, bytes(out))
 
     def _note(self, kind: Literal["truncated", "undecodable"], message: str) -> None:
-        self.faults.append(Fault(self._file, kind, message))
+        self.faults.append(Fault(self.file, kind, message))
 
     def _take(self, num_bytes: int) -> tuple[int, bytes]:
         taken = bytes(self._data[:num_bytes])

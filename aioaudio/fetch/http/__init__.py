@@ -14,9 +14,20 @@ from typing import Any, Protocol, TypeVar
 from aioaudio.fetch.http.body import HTTPBody
 from aioaudio.fetch.http.client import HTTPClient
 from aioaudio.fetch.http.options import HTTPOptions
+from aioaudio.fetch.http.radio import played_blocks
 from aioaudio.fetch.http.url import URL, is_url
 
-__all__ = ["URL", "HTTPBody", "HTTPOptions", "IOLoop", "NetworkWorkers", "http_body", "is_url", "on_io_thread"]
+__all__ = [
+    "URL",
+    "HTTPBody",
+    "HTTPOptions",
+    "IOLoop",
+    "NetworkWorkers",
+    "http_body",
+    "is_url",
+    "on_io_thread",
+    "played_blocks",
+]
 
 T = TypeVar("T")
 
@@ -46,10 +57,12 @@ class NetworkWorkers(Protocol):
         ...
 
 
-def http_body(url: URL, workers: NetworkWorkers, *, began: Callable[[], None] | None = None) -> HTTPBody:
+def http_body(
+    url: URL, workers: NetworkWorkers, *, plays: bool = False, began: Callable[[], None] | None = None
+) -> HTTPBody:
     """The body of `url`, to be entered and read on the loop of `workers.io()`, where this is called, too."""
     client = workers.io().keep("http", lambda: HTTPClient(workers.http or HTTPOptions()))
-    return HTTPBody(url, client, began=began)
+    return HTTPBody(url, client, plays=plays, began=began)
 
 
 async def on_io_thread(workers: NetworkWorkers, work: Coroutine[Any, Any, T]) -> T:

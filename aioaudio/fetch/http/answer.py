@@ -7,30 +7,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from aioaudio.fetch.http.icy import header_text, interval_of
+
 __all__ = ["Answer"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the first answer says: the length in bytes, how it is compressed, and what tells it from a later version."""
+    """What the first answer says: the length in bytes, how it is compressed, and what tells it from a later version.
+
+    `station` is what a radio station says of itself, None where there is none: one has a name, and no end. `interval`
+    is how many bytes of audio lie between two blocks of metadata, None where there are no blocks.
+    """
 
     length: int | None
     encoding: str | None
     etag: str | None
     last_modified: str | None
+    station: Mapping[str, str] | None
+    interval: int | None
 
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> Self:
         """From the headers of an answer that gives the whole."""
         length = headers.get("Content-Length")
         etag = headers.get("ETag")
+        # Where a body comes in chunks, another length is none.
+        num_bytes = int(length) if length is not None and "Transfer-Encoding" not in headers else None
         return cls(
-            # Where a body comes in chunks, another length is none.
-            int(length) if length is not None and "Transfer-Encoding" not in headers else None,
+            num_bytes,
             headers.get("Content-Encoding"),
             # A weak one says that two versions mean the same, not that they have the same bytes.
             etag if etag is not None and etag.startswith('"') else None,
             headers.get("Last-Modified"),
+            _station_of(headers) if num_bytes is None else None,
+            interval_of(headers),
         )
 
     @property
@@ -60,3 +71,9 @@ class Answer:
         ):
             return "and it has changed meanwhile"
         return None
+
+
+def _station_of(headers: Mapping[str, str]) -> dict[str, str] | None:
+    told = {name.lower(): header_text(value) for name, value in headers.items()}
+    station = {name: value for name, value in told.items() if name.startswith("icy-")}
+    return {**station, "content-type": told.get("content-type", "")} if station else None

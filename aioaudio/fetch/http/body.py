@@ -30,12 +30,17 @@ class HTTPBody:
     called when it has its turn. Errors of the connection and passing statuses are retried; a body that ends early is
     continued where it broke off, if it is still the same one. No timeout counts between the calls.
 
+    With `plays`, a radio station is asked for its titles, and never ends: it is connected to again, which shows in
+    another `answer`.
+
     Entering and reading raise SourceError, whose `status` is that of the answer, and AudioTimeout. Leaving, as a
     cancellation does, closes the connection, unless all was read.
     """
 
-    def __init__(self, url: URL, client: HTTPClient, *, began: Callable[[], None] | None = None) -> None:
-        self._url, self._client = url, client
+    def __init__(
+        self, url: URL, client: HTTPClient, *, plays: bool = False, began: Callable[[], None] | None = None
+    ) -> None:
+        self._url, self._client, self._plays = url, client, plays
         self._patience = Patience(client.options, url.name, began)
         self._opened = contextlib.AsyncExitStack()
         self._response: aiohttp.ClientResponse | None = None
@@ -49,6 +54,12 @@ class HTTPBody:
     def num_bytes(self) -> int | None:
         """How many bytes there are to be, by what the server says; None where it does not, or has compressed them."""
         return self._first.length if self._first is not None and self._inflater is None else None
+
+    @property
+    def answer(self) -> Answer:
+        """What the bytes that were read last belong to."""
+        assert self._first is not None
+        return self._first
 
     async def read_block(self) -> bytes:
         """The next bytes as they come; empty at the end."""
@@ -87,7 +98,7 @@ class HTTPBody:
             try:
                 async with self._patience.limit("read_timeout"):
                     block = await response.content.readany()
-                if not block and self._is_short:
+                if not block and (self._is_short or self._is_station):
                     raise aiohttp.ClientPayloadError
             except AudioError:
                 raise
@@ -107,10 +118,16 @@ class HTTPBody:
     def _is_short(self) -> bool:
         return self._first is not None and self._first.length is not None and self._offset < self._first.length
 
+    @property
+    def _is_station(self) -> bool:
+        return self._plays and self._first is not None and self._first.station is not None
+
     async def _connect(self) -> aiohttp.ClientResponse:
         """The answer at hand, or one that gives the bytes from where we stand."""
         while self._response is None:
-            extra = self._first.request_from(self._offset) if self._first and self._offset else {}
+            extra = {"Icy-MetaData": "1"} if self._plays else {}
+            if self._first is not None and self._offset and not self._is_station:
+                extra |= self._first.request_from(self._offset)
             try:
                 response = await self._client.get(self._url, extra, self._patience, self._opened)
             except AudioError:
@@ -118,17 +135,26 @@ class HTTPBody:
             except (aiohttp.ClientError, OSError) as error:
                 await self._failed(error)
                 continue
-            if is_passing(response.status):
-                await self._failed(self._status_error(response), retry_after(response.headers.get("Retry-After")))
+            problem = self._passing_problem(response)
+            if problem is not None:
+                await self._failed(problem, retry_after(response.headers.get("Retry-After")))
             else:
                 self._take(response)
                 self._response = response
         return self._response
 
+    def _passing_problem(self, response: aiohttp.ClientResponse) -> SourceError | None:
+        """Why to try again. A station that was there before is away for the moment, whatever its server says."""
+        if is_passing(response.status) or (self._is_station and response.status != 200):
+            return self._status_error(response)
+        if self._is_station and Answer.of(response.headers).station is None:
+            return FetchError("the server gives something else now", source=self._url.name)
+        return None
+
     def _take(self, response: aiohttp.ClientResponse) -> None:
         """See what an answer is; raises for one that is of no use."""
         name = self._url.name
-        if self._first is not None and self._offset:
+        if self._first is not None and self._offset and not self._is_station:
             misfit = self._first.misfit(response.status, response.headers, self._offset)
             if misfit is not None:
                 raise FetchError(f"{self._early_end}, {misfit}", source=name)
@@ -153,7 +179,7 @@ class HTTPBody:
 
     @property
     def _can_go_on(self) -> bool:
-        return not self._offset or (self._first is not None and self._first.validator is not None)
+        return not self._offset or (self._first is not None and (self._is_station or self._first.validator is not None))
 
     def _error(self, error: Exception) -> SourceError:
         result = error if isinstance(error, SourceError) else client_error(error, self._url.name)

@@ -29,8 +29,26 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _BUFFER_BYTES = 256 * 1024
 
 
+_ICY = b"ICY "
+
+
 class _Connection(ResponseHandler):
-    """A connection that goes as it is closed. TLS would wait half a minute for the other end to say goodbye."""
+    """A connection that goes as it is closed. TLS would wait half a minute for the other end to say goodbye.
+
+    Old radio servers begin their answer with "ICY 200 OK", and speak HTTP/1.0 otherwise.
+    """
+
+    _begin: bytes | None = b""  # what came, until it is known how the first answer begins
+
+    def data_received(self, data: bytes) -> None:
+        if self._begin is not None:
+            data = self._begin + data
+            self._begin = data if _ICY.startswith(data) and data != _ICY else None
+            if self._begin is not None:
+                return
+            if data.startswith(_ICY):
+                data = b"HTTP/1.0 " + data.removeprefix(_ICY)
+        super().data_received(data)
 
     def close(self) -> None:
         if self.transport is not None:
