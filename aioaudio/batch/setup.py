@@ -63,7 +63,8 @@ class RunPlan:
                 max_bytes=self.flow.prefetch_bytes,
                 batch_clips=self.batch_clips,
                 is_exact=self.sizes.batch_seconds is None,
-                least=workers.decode_threads * MAX_GROUP,
+                least=workers.decode_threads * 2,  # one to decode, and one that is read meanwhile
+                least_clips=workers.decode_threads * MAX_GROUP,
             )
             return Pipeline(make_stages(workers, input), flow, self.sizes, order, log, start, agree), room
 
