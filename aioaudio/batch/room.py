@@ -15,8 +15,8 @@ class Room:
 
     At most `prefetch` batches and a window of `bucket` clips are ahead of the consumer, and `max_bytes` of audio. When
     no batch is ready, `least` loads may run whatever the bytes: so a batch that passes the bound by itself is made all
-    the same. As many run until a size is known. `batch_clips` is how many clips a batch has, which is learnt from batches
-    unless `is_exact`; until there is one, `least_clips` may be ahead.
+    the same. No more run before a size is known. `batch_clips` is how many clips a batch has, which is learnt from
+    batches unless `is_exact`; until there is one, `least_clips` may be ahead.
     """
 
     def __init__(
