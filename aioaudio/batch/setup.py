@@ -69,7 +69,9 @@ class RunPlan:
             return Pipeline(make_stages(workers, input), flow, self.sizes, order, log, start, agree), room
 
         window = {**asdict(self.sizes), "order": self.flow.order}
-        return Run(make, workers, order, log, meter, Progress(which.epoch), window)
+        return Run(
+            make, workers, order, log, meter, Progress(which.epoch), window, None if agree is None else agree.leave
+        )
 
     def _num_clips(self, rank: int, world_size: int) -> int | None:
         if self.which.epochs is None or not is_indexable(self.clips):
