@@ -60,7 +60,9 @@ def test_room_keeps_its_bounds_and_something_always_goes_on(
     prefetch: int, batch_size: int, clip_bytes: int, data: Any
 ) -> None:
     """A run of clips of one size, in which loads end and batches are taken at random."""
-    room = Room(prefetch=prefetch, bucket=0, max_bytes=100, batch_clips=batch_size, is_exact=True, least=2)
+    room = Room(
+        prefetch=prefetch, bucket=0, max_bytes=100, batch_clips=batch_size, is_exact=True, least=2, least_clips=2
+    )
     open_clips = batches = 0
     for loads in data.draw(st.lists(st.booleans(), min_size=1, max_size=60)):
         begun = room.free()
