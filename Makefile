@@ -21,8 +21,9 @@ help:
 demo: $(STAMP)
 	@$(BIN)/python examples/demo.py
 
+# As many processes as CPUs: each has threads and descriptors of its own to count.
 test: check
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -203,8 +203,8 @@ class ManyOperations:
             seed: Of everything that is random.
             epoch: Number of the first epoch.
             epochs: How many times to go through the clips; None is without end.
-            shard: `(rank, world_size)`: take every so manieth clip only. "auto" asks torch.distributed, and where that
-                is not initialized, the environment that torchrun sets.
+            shard: `(rank, world_size)`: take every `world_size`-th clip only. "auto" asks torch.distributed, and where
+                that is not initialized, the environment that torchrun sets.
             uneven: What ranks do at the end of an epoch: "allow" them to have different numbers of batches, "drop" what
                 not all of them have, or "repeat" clips on those that have fewer. The latter two need an initialized
                 torch.distributed, and every rank has to make its batches in the same order.

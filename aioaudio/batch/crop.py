@@ -40,7 +40,7 @@ class Crop:
         start, stop = result_range(options, rate)
         length = (total if stop is None else min(stop, total)) - start
         crop = self.num_samples(rate)
-        if length <= crop:
+        if length < crop:  # one of just this length may have another sample: resampling rounds up
             return options
         start += self.start(length, rate)
         return replace(options, start_seconds=start / rate, stop_seconds=(start + crop) / rate)

@@ -72,6 +72,8 @@ class Pipeline(Generic[T, R]):
     async def run(self, room: Room) -> None:
         """Make the results, and hand them over. Ends when the consumer has taken them all."""
         if self._stopped:
+            if self._agree is not None:
+                self._agree.leave()
             return
         self._task = asyncio.current_task()
         self._room, self._loop = room, asyncio.get_running_loop()

@@ -15,13 +15,23 @@ class Room:
 
     At most `prefetch` batches and a window of `bucket` clips are ahead of the consumer, and `max_bytes` of audio. When
     no batch is ready, `least` loads may run whatever the bytes: so a batch that passes the bound by itself is made all
-    the same. `batch_clips` is how many clips a batch has, which is learnt from batches unless `is_exact`.
+    the same. No more run before a size is known. `batch_clips` is how many clips a batch has, which is learnt from
+    batches unless `is_exact`; until there is one, `least_clips` may be ahead.
     """
 
     def __init__(
-        self, *, prefetch: int, bucket: int, max_bytes: int, batch_clips: float, is_exact: bool, least: int
+        self,
+        *,
+        prefetch: int,
+        bucket: int,
+        max_bytes: int,
+        batch_clips: float,
+        is_exact: bool,
+        least: int,
+        least_clips: int,
     ) -> None:
-        self._prefetch, self._bucket, self._max_bytes, self._least = prefetch, bucket, max_bytes, least
+        self._prefetch, self._bucket, self._max_bytes = prefetch, bucket, max_bytes
+        self._least, self._least_clips = least, least_clips
         self._batch_clips, self._is_exact = batch_clips, is_exact
         self._sizes: deque[int] = deque(maxlen=_RECENT)
         self.loading = 0
@@ -38,7 +48,7 @@ class Room:
         if self.batches == 0:
             by_bytes = max(by_bytes, least)
             if not self._is_exact:
-                by_clips = max(by_clips, least)
+                by_clips = max(by_clips, self._least_clips - self.loading)
         return max(0, min(by_clips, by_bytes))
 
     def begin(self) -> None:

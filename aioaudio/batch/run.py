@@ -31,7 +31,7 @@ class Run(Generic[R]):
     """What a consumer holds of the work; the work holds nothing of it.
 
     `window` are the options that decide what becomes of a bucket of clips: only a run that has the same can go on in
-    the middle of one.
+    the middle of one. `leave`, if there is one, tells other ranks of a run that ends before it has begun.
     """
 
     def __init__(
@@ -43,8 +43,9 @@ class Run(Generic[R]):
         meter: Meter,
         start: Progress,
         window: Mapping[str, Any],
+        leave: Callable[[], None] | None = None,
     ) -> None:
-        self._window = window
+        self._window, self._leave = window, leave
         self._make, self._workers, self._order = make, workers, order
         self.log, self.meter = log, meter
         self._progress = start
@@ -159,6 +160,8 @@ class Run(Generic[R]):
         return delivery.result
 
     def _let_go(self) -> None:
+        if self._pipeline is None and not self._closed and self._leave is not None:
+            self._leave()
         if not self._closed or self._pipeline is not None:
             self.meter.end()
         self._closed = True

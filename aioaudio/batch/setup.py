@@ -63,12 +63,15 @@ class RunPlan:
                 max_bytes=self.flow.prefetch_bytes,
                 batch_clips=self.batch_clips,
                 is_exact=self.sizes.batch_seconds is None,
-                least=workers.decode_threads * MAX_GROUP,
+                least=workers.decode_threads * 2,  # one to decode, and one that is read meanwhile
+                least_clips=workers.decode_threads * MAX_GROUP,
             )
             return Pipeline(make_stages(workers, input), flow, self.sizes, order, log, start, agree), room
 
         window = {**asdict(self.sizes), "order": self.flow.order}
-        return Run(make, workers, order, log, meter, Progress(which.epoch), window)
+        return Run(
+            make, workers, order, log, meter, Progress(which.epoch), window, None if agree is None else agree.leave
+        )
 
     def _num_clips(self, rank: int, world_size: int) -> int | None:
         if self.which.epochs is None or not is_indexable(self.clips):

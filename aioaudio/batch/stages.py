@@ -93,7 +93,10 @@ class LoadStages(_Stages):
 
     async def load(self, entry: Entry, _: Progress) -> Loaded[tuple[Clip, Audio | Parts]]:
         def loaded(one: Audio | Parts) -> Loaded[tuple[Clip, Audio | Parts]]:
-            num_bytes = one.num_bytes if isinstance(one, Parts) else one.waveform.nbytes
+            if isinstance(one, Parts):
+                num_bytes = _bytes_to_be(one, one.num_samples, self._layout)
+            else:
+                num_bytes = one.waveform.nbytes
             return Loaded((entry.clip, one), None, one.num_samples, one.sample_rate, num_bytes)
 
         return await load_guarded(lambda times: self._load(entry.clip, times), entry, self._meter, loaded)
@@ -140,7 +143,8 @@ class BatchStages(_Stages):
             row = self._row(parts, crop)
             if row is None:
                 return Loaded()
-            return Loaded((entry.clip, row), None, row.num_samples, parts.sample_rate, parts.num_bytes)
+            num_bytes = _bytes_to_be(parts, row.num_samples, self._layout)
+            return Loaded((entry.clip, row), None, row.num_samples, parts.sample_rate, num_bytes)
 
         return await load_guarded(lambda times: self._load(entry.clip, times, crop), entry, self._meter, loaded)
 
@@ -189,6 +193,11 @@ class BatchStages(_Stages):
     def _failures_among(self, group: Group[Loaded[Any]]) -> list[Failure]:
         """Those that have a place in the batch."""
         return [member.value.failure for member in group.members if member.value.failure is not None]
+
+
+def _bytes_to_be(parts: Parts, num_samples: int, layout: Layout) -> int:
+    """What a clip holds now, or will hold: what is left to a device may grow there."""
+    return max(parts.num_bytes, num_samples * parts.num_channels * layout.dtype.itemsize)
 
 
 async def load_guarded(

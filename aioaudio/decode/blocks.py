@@ -33,8 +33,11 @@ __all__ = ["Blocks", "FrameBlocks", "GraphBlocks", "NoBlocks", "PcmBlocks", "Uns
 
 Array = npt.NDArray[Any]
 
-# Samples in a block: at 48 kHz a third of a second. Of packets, the frame engine gives a block each.
+# Samples in a block: at 48 kHz a third of a second.
 _BLOCK = 1 << 14
+
+# Packets that the frame engine decodes before it looks whether it is to stop.
+_MAX_PACKETS = 8
 
 _END = object()
 
@@ -51,8 +54,11 @@ class Blocks(Protocol):
     has_ended: bool
     verified: Literal["md5", "crc"] | None
 
-    def step(self) -> list[Array]:
-        """The next float blocks (num_channels, n), perhaps none. Raises AudioError."""
+    def step(self, wanted: int) -> list[Array]:
+        """The next float blocks (num_channels, n), perhaps none. Raises AudioError.
+
+        It goes no further than it must for `wanted` samples, and perhaps less far.
+        """
         ...
 
     def damage(self) -> tuple[Damage, ...]: ...
@@ -87,7 +93,7 @@ class NoBlocks(_Base):
 
     has_ended = True
 
-    def step(self) -> list[Array]:
+    def step(self, wanted: int) -> list[Array]:  # noqa: ARG002
         return []
 
     def damage(self) -> tuple[Damage, ...]:
@@ -110,7 +116,7 @@ class PcmBlocks(_Base):
         else:
             self._plain = replace(self._plain, num_channels=options.num_channels, channels=options.channels)
 
-    def step(self) -> list[Array]:
+    def step(self, wanted: int) -> list[Array]:  # noqa: ARG002
         start, stop = self._position, min(self._position + _BLOCK, self._stop)
         samples = wav.decode(self.task.file, self.task.facts, start, stop, self._plain)
         self._position += samples.shape[1]
@@ -133,7 +139,7 @@ class GraphBlocks(_Base):
         self._container: av.container.InputContainer | None = None
         self._packets: Iterator[av.Packet[Any]]
 
-    def step(self) -> list[Array]:
+    def step(self, wanted: int) -> list[Array]:  # noqa: ARG002
         with captured_log() as messages:
             try:
                 packet = self._next_packet()
@@ -190,21 +196,24 @@ class FrameBlocks:
         self._position = 0  # in samples of the first segment's rate
         self._finishing: _Finishing | None = None
 
-    def step(self) -> list[Array]:
-        with captured_log() as self._loop.messages:
-            ended = next(self._steps, _END) is _END
+    def step(self, wanted: int) -> list[Array]:
+        loop = self._loop
+        enough = loop.num_samples + wanted * loop.facts.sample_rate // self.sample_rate
+        with captured_log() as loop.messages:
+            for _ in range(_MAX_PACKETS):
+                ended = next(self._steps, _END) is _END
+                if ended or loop.num_samples >= enough:
+                    break
         blocks = self._new_blocks(ended=ended)
         if ended:
             self._damage, self.verified = self._loop.judge(self._position)
             self.has_ended = True
             if self._finishing is not None:
                 blocks += self._finishing.finish()
-        else:
-            self._damage = self._loop.damage_so_far()
         return blocks
 
     def damage(self) -> tuple[Damage, ...]:
-        return self._damage
+        return self._damage if self.has_ended else self._loop.damage_so_far()
 
     def is_judged(self, at_seconds: float) -> bool:
         loop = self._loop
@@ -228,8 +237,9 @@ class FrameBlocks:
             taken, segment.blocks = segment.blocks, []
             if self._adapter is None:
                 self._position = segment.num_samples - sum(block.shape[1] for block in taken)
-            for block in taken:
-                blocks += self._finished([block] if self._adapter is None else self._adapter.push(block))
+            if taken:
+                joined = taken[0] if len(taken) == 1 else torch.cat(taken, dim=1)
+                blocks += self._finished([joined] if self._adapter is None else self._adapter.push(joined))
         return blocks + self._finish_segment() if ended else blocks
 
     def _begin_segment(self, segment: Segment) -> None:

@@ -204,9 +204,7 @@ def _range_filters(member: Member) -> list[str]:
     """Keep samples [start, stop) of the source."""
     plan = member.plan
     if member.facts.pcm is not None:
-        # Behind the samples may be chunks of other kinds, which would be read as samples, too.
-        ends = [stop for stop in (plan.stop, member.facts.num_samples) if stop is not None]
-        return _trim(0, max(0, min(ends) - plan.start) if ends else None)
+        return _trim(0, None if plan.stop is None else max(0, plan.stop - plan.start))
     leading = member.facts.leading_samples
     start, stop = plan.start + leading, None if plan.stop is None else plan.stop + leading
     if plan.seek_seconds is None:

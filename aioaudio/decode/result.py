@@ -108,7 +108,7 @@ class Parts:
             position += block.shape[1]
 
     def cut(self, start: int, stop: int) -> None:
-        """Keep only samples `[start, stop)`."""
+        """Keep only samples `[start, stop)`, and no memory of the others."""
         stop = max(start, min(stop, self.num_samples))
         if self.pending is None:
             self._keep(start, stop)
@@ -132,11 +132,11 @@ class Parts:
             block = self.blocks.popleft()
             piece = block[:, max(0, start - position) : max(0, stop - position)]
             if piece.shape[1]:
-                kept.append(piece)
+                kept.append(piece if piece.shape[1] == block.shape[1] else piece.copy())
             position += block.shape[1]
         self.blocks = kept
         if self.waveform is not None:
-            self.waveform = self.waveform[:, start:stop]
+            self.waveform = self.waveform[:, start:stop].clone()
 
     def audio(self, options: LoadOptions) -> Audio:
         """The `Audio` that `load` gives."""

@@ -64,7 +64,7 @@ class StreamDecoder:
             if self._blocks is None:
                 self._open(None)
             while self._start == self._stop and not self._has_ended:
-                self._step(stop)
+                self._step(1, stop)
             self._origin, _ = result_range(self.job.options, self._rate)
             self.job = replace(self.job, admit=None)
         return self._rate, self._origin
@@ -152,7 +152,7 @@ class StreamDecoder:
         if self._blocks is None or start < self._start or self._is_far(start):
             self._open(start)
         while self._stop < start and not self._has_ended:
-            self._step(stop)
+            self._step(start - self._stop, stop)
             self._drop(min(start, self._stop))
         self._drop(min(start, self._stop))
 
@@ -174,14 +174,14 @@ class StreamDecoder:
         while not self._has_ended:
             if self._stop >= until and self._engine.is_judged(until / self._rate):
                 break
-            self._step(stop)
+            self._step(until - self._stop, stop)
 
-    def _step(self, stop: StopFlag) -> None:
+    def _step(self, wanted: int, stop: StopFlag) -> None:
         if self._error is not None:
             raise self._error
         check_stop(stop)
         try:
-            blocks = self._engine.step()
+            blocks = self._engine.step(wanted)
         except Unsure:
             self._go_on_generally()
             return

@@ -9,6 +9,7 @@ Linux), and little is copied. What would have to wait says so, and is done by th
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MAX_BYTES", "close", "create_memory_file", "is_in_memory", "open_regular", "read_into", "write"]
+__all__ = ["MAX_BYTES", "close", "create_memory_file", "is_in_memory", "open_regular", "read_into", "send", "write"]
 
 #: What is copied at once, at most: it takes some ten microseconds, for which other threads wait.
 MAX_BYTES = 128 * 1024
@@ -30,6 +31,7 @@ _AT_EMPTY_PATH, _AT_STATX_DONT_SYNC = 0x1000, 0x4000
 _STATX_TYPE = 0x1
 _STATX_BYTES = 256
 _RWF_NOWAIT = 0x8
+_MSG_DONTWAIT, _MSG_NOSIGNAL = 0x40, 0x4000
 
 # How openat2 opens: flags, mode, resolve.
 _CLOEXEC, _NONBLOCK = getattr(os, "O_CLOEXEC", 0), getattr(os, "O_NONBLOCK", 0)
@@ -58,6 +60,8 @@ def _functions() -> Any:
         library.write.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
         library.memfd_create.argtypes = ctypes.c_char_p, ctypes.c_uint
         library.close.argtypes = (ctypes.c_int,)
+        library.send.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        library.send.restype = ctypes.c_ssize_t
     except AttributeError:  # an old one
         return None
     return library
@@ -127,6 +131,20 @@ def write(fd: int, data: memoryview) -> int:
     if _libc is None or len(data) > MAX_BYTES:
         return os.write(fd, data)
     return _checked(_libc.write(fd, np.frombuffer(data, np.uint8).ctypes.data, len(data)))
+
+
+def send(fd: int, data: memoryview) -> int:
+    """Send to a socket what finds room: how many bytes went, 0 where there is none or no telling; `data` is contiguous.
+
+    Raises OSError where nobody receives any more.
+    """
+    if _libc is None or not data:
+        return 0
+    address = np.frombuffer(data, np.uint8).ctypes.data
+    count: int = _libc.send(fd, address, min(len(data), MAX_BYTES), _MSG_DONTWAIT | _MSG_NOSIGNAL)
+    if count < 0 and ctypes.get_errno() in (errno.EAGAIN, errno.EINTR):
+        return 0
+    return _checked(count)
 
 
 def close(fd: int) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Generator, Mapping
 from queue import SimpleQueue
 from typing import Any, Literal, NamedTuple
 
+from aioaudio.encoded import nowait
+
 __all__ = ["Mark", "Pipe", "PlacedMark"]
 
 # What may be on its way: the sender waits once so much has not been read.
@@ -69,6 +71,15 @@ class Pipe:
                 self._open.add(reader)
                 self._files.put(reader)
         return writer
+
+    @staticmethod
+    def send_now(writer: socket.socket, data: bytes) -> int:
+        """Send as much of `data` as finds room, with the GIL kept; how much. Raises OSError where nobody takes it."""
+        num_sent = 0
+        with memoryview(data) as view:
+            while count := nowait.send(writer.fileno(), view[num_sent:]):
+                num_sent += count
+        return num_sent
 
     def end(self) -> None:
         """The sender has no more files."""

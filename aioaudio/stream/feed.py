@@ -262,7 +262,9 @@ class _Sender:
                 self.close()
                 self._begin_file()
             try:
-                await self._loop.sock_sendall(self._writer, cut.data)
+                rest = cut.data[self._pipe.send_now(self._writer, cut.data) :]
+                if rest:
+                    await self._loop.sock_sendall(self._writer, rest)
             except OSError as error:
                 raise _Gone from error
             self._num_bytes += len(cut.data)

@@ -7,16 +7,19 @@ import gc
 import pickle
 import threading
 import weakref
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from media import Media, MediaLibrary
 
 import aioaudio
 from aioaudio import Batch, Clip, Session
+from aioaudio.decode import Parts
 
 
 async def collect(paths: Any, session: Session | None = None, **options: Any) -> list[Batch]:
@@ -160,6 +163,24 @@ async def test_what_is_shorter_than_the_crop_is_kept_padded_dropped_or_repeated(
             assert rows(batch)[1].equal(torch.nn.functional.pad(whole, (0, 500)))
         elif how == "repeat":
             assert rows(batch)[1].equal(torch.cat([whole] * 3, dim=1)[:, :800])
+
+
+async def test_a_crop_is_never_longer_also_where_resampling_rounds_up(media: MediaLibrary) -> None:
+    paths = [media.make("wav", num_samples=n, sample_rate=8_000, seed=n).path for n in (800, 801, 802, 803)]
+    for rate in (4_000, 11_025):
+        [batch] = await collect(paths, batch_size=4, crop_seconds=0.1, sample_rate=rate)
+        assert batch.lengths.max() == int(0.1 * rate + 0.5)
+
+
+@pytest.mark.parametrize("engine", ["blocks", "waveform"])
+def test_a_part_that_is_cut_out_holds_no_more_memory(engine: str) -> None:
+    whole = np.zeros((1, 1000), np.float32)
+    blocks, waveform = (deque([whole]), None) if engine == "blocks" else (deque(), torch.from_numpy(whole))
+    parts = Parts(blocks, waveform, 1, 1000, 8_000, 0.0, "a.aac", (), None)
+    parts.cut(100, 200)
+    kept = parts.blocks[0].base if waveform is None else parts.waveform.untyped_storage().nbytes()  # type: ignore
+    assert kept in (None, 400)
+    assert parts.num_bytes == 400
 
 
 async def test_clips_that_do_not_fit_together_are_named(media: MediaLibrary) -> None:

@@ -274,7 +274,7 @@ async def test_bytes_ahead_of_a_slow_consumer_are_bounded(session: Session, path
         held = [await anext(batches) for _ in range(ahead)]
         assert 10 <= ahead < 100
         # Beside the bound, what the threads may have begun before any size was known.
-        assert sum(batch.waveforms.nbytes for batch in held) <= (10 + 2 * 8) * 4 * longest
+        assert sum(batch.waveforms.nbytes for batch in held) <= (10 + 2 * 2) * 4 * longest
 
 
 async def test_batches_are_made_while_the_consumer_blocks_its_loop(session: Session, paths: list[Path]) -> None:

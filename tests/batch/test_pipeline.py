@@ -146,7 +146,8 @@ class Case:
                 max_bytes=self.max_bytes,
                 batch_clips=self.sizes.batch_size or 1,
                 is_exact=self.sizes.batch_seconds is None,
-                least=4,
+                least=2,
+                least_clips=4,
             )
             made.append((pipeline, room))
         return made

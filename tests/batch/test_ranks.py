@@ -67,3 +67,17 @@ def test_a_rank_that_leaves_does_not_keep_the_others_waiting(paths: list[Path], 
     first, second = run_ranks(tmp_path, "leave")
     assert first == "left"
     assert "another rank has left" in second
+
+
+def test_a_rank_that_ends_its_run_before_it_begins_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+
+    class Ranks:
+        def leave(self) -> None:
+            left.append("left")
+
+    monkeypatch.setattr("aioaudio.batch.setup.Ranks", Ranks)
+    with aioaudio.sync.batches(["a.wav"], batch_size=1, shard=(0, 2), uneven="drop") as batches:
+        pass
+    batches.close()
+    assert left == ["left"]

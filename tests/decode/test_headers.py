@@ -529,7 +529,8 @@ def test_mutated_files_raise_nothing_but_audio_errors_and_are_read_in_part(kind:
         facts = read_facts(file, memoryview(bytes(mutated))[:4096])
     except AudioError:
         return
-    assert sum(min(stop, file.size) - min(start, file.size) for start, stop in file.reads) < 1 << 20
+    # What only looks like the start of a page is read up to its end, some hundred times at most.
+    assert sum(min(stop, file.size) - min(start, file.size) for start, stop in file.reads) < 1 << 25
     assert len(file.reads) < 5_000
     if facts is not None:
         assert facts.sample_rate > 0

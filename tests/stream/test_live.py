@@ -52,9 +52,7 @@ def joined(chunks: list[aioaudio.Audio]) -> torch.Tensor:
     way=st.sampled_from(WAYS),
     seed=st.integers(0, 99),
 )
-@settings(
-    max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_joined_chunks_are_what_load_gives(
     kind: str, form: str, seconds: float, way: dict[str, Any], seed: int, media: MediaLibrary
 ) -> None:
@@ -69,6 +67,7 @@ def test_joined_chunks_are_what_load_gives(
         assert joined(chunks).equal(whole.waveform)
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])
 @pytest.mark.parametrize("kind", ["mp3", "vorbis", "opus", "flac"])
 @pytest.mark.parametrize("options", [{}, {"sample_rate": 16_000, "num_channels": 1}])
 async def test_joined_files_play_through(kind: str, options: dict[str, Any], media: MediaLibrary) -> None:
@@ -83,6 +82,7 @@ async def test_joined_files_play_through(kind: str, options: dict[str, Any], med
     assert joined(chunks).equal(whole.waveform)
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])
 @pytest.mark.parametrize("kind", LIVE)
 async def test_chunks_come_before_the_rest_does(kind: str, media: MediaLibrary) -> None:
     """From a source that falls silent: whoever waited for its end would wait for ever."""
@@ -112,6 +112,7 @@ async def failing(data: bytes, error: BaseException) -> AsyncIterator[bytes]:
     raise error
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])
 @pytest.mark.parametrize(
     ("error", "expected"),
     [(ConnectionResetError(104, "reset by peer"), aioaudio.FetchError), (LookupError("mine"), LookupError)],
@@ -140,6 +141,7 @@ async def test_a_stall_is_a_timeout(media: MediaLibrary) -> None:
     assert num_chunks >= 6
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])
 @pytest.mark.parametrize("kind", ["mp3", "opus", "wav", "flac", "opus-webm"])
 async def test_an_end_in_the_middle_is_damage(kind: str, media: MediaLibrary) -> None:
     data = media.make(kind, seconds=2.0).path.read_bytes()
@@ -166,6 +168,7 @@ async def test_limits_hold_as_it_comes(media: MediaLibrary, monkeypatch: pytest.
         assert (await anext(reader)).num_samples == 4 * 48_000
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])
 @pytest.mark.parametrize("data", [b"", b"RIFF", b"no audio at all " * 9_000, b"\0" * 100_000, b"OggS" * 1_000])
 async def test_what_is_no_audio_is_an_error(data: bytes) -> None:
     with pytest.raises(aioaudio.AudioError):

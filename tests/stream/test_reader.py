@@ -60,9 +60,7 @@ def assert_chunks(chunks: list[aioaudio.Audio], whole: aioaudio.Audio, seconds: 
     way=st.sampled_from(WAYS),
     as_bytes=st.booleans(),
 )
-@settings(
-    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_joined_chunks_are_what_load_gives(
     kind: str, seconds: float, span: dict[str, Any], way: dict[str, Any], as_bytes: bool, media: MediaLibrary
 ) -> None:
@@ -91,6 +89,7 @@ def test_joined_files_play_through(kind: str, options: dict[str, Any], media: Me
     assert_chunks(chunks_of(source, 0.25, on_damage="conceal", **options), whole, 0.25)
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])
 @pytest.mark.parametrize("name", ["jfk.mp3", "jfk.opus", "jfk.flac", "jfk.m4a", "ljspeech.ogg", "ljspeech.wav"])
 async def test_after_a_seek_the_samples_are_those_of_a_load(name: str, data: Path) -> None:
     places = [4.0, 0.0, 2.6321, 0.5, 0.75, 4.999, 100.0, 1.25]
@@ -130,6 +129,7 @@ async def test_reading_and_iterating_go_on_from_one_another(media: MediaLibrary)
         assert joined([chunk async for chunk in reader]).equal(made.samples.float())
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])
 @pytest.mark.parametrize("hop", [0.1, 0.25, 0.3, 0.9])
 async def test_chunks_begin_at_every_hop(hop: float, media: MediaLibrary) -> None:
     """They overlap, or leave something out; the last one is the first that has the end."""

@@ -142,18 +142,19 @@ async def test_a_consumer_that_runs_ahead_of_the_device_is_held_up(
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
 async def test_an_error_of_a_copy_travels_behind_the_batches_before_it(
-    use: Callable[[FakeGpu], FakeGpu], session: Session, alike: list[Path], on_error: Any
+    use: Callable[[FakeGpu], FakeGpu], alike: list[Path], on_error: Any
 ) -> None:
-    for make in (session.batches, session.load_many):
-        gpu = use(FakeGpu())
-        gpu.fail_at = 3
-        options = {"batch_size": 1} if make == session.batches else {}
-        async with make(alike, device="cpu", prefetch=1, on_error=on_error, **options) as results:
-            await anext(results)
-            await anext(results)
-            with pytest.raises(RuntimeError, match="the copy failed"):
+    async with Session(read_threads=1) as session:  # so that copies begin in the order of the batches
+        for make in (session.batches, session.load_many):
+            gpu = use(FakeGpu())
+            gpu.fail_at = 3
+            options = {"batch_size": 1} if make == session.batches else {}
+            async with make(alike, device="cpu", prefetch=1, on_error=on_error, **options) as results:
                 await anext(results)
-        gpu.finish()
+                await anext(results)
+                with pytest.raises(RuntimeError, match="the copy failed"):
+                    await anext(results)
+            gpu.finish()
 
 
 async def test_an_error_of_the_device_travels(
