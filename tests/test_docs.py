@@ -96,6 +96,23 @@ class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
+    def do_GET(self) -> None:
+        if self.path == "/radio":
+            self.play()
+        else:
+            super().do_GET()
+
+    def play(self) -> None:
+        """What a station sends, with a title behind each 16000 bytes."""
+        self.send_response(200)
+        for header in ("Content-Type: audio/mpeg", "icy-name: Radio Loopback", "icy-metaint: 16000"):
+            self.send_header(*header.split(": "))
+        self.end_headers()
+        data = Path(self.directory, "talk.mp3").read_bytes()
+        for number, start in enumerate(range(0, len(data), 16_000)):
+            self.wfile.write(data[start : start + 16_000])
+            self.wfile.write(b"\x02" + f"StreamTitle='It's song {number}';".encode().ljust(32, b"\0"))
+
 
 @pytest.fixture
 def site(workplace: Path) -> Iterator[str]:
