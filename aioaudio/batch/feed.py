@@ -8,16 +8,25 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from aioaudio.audio import Clip
 from aioaudio.batch.order import Entry, Order, Progress, StreamOrder, is_indexable, select, select_stream
-from aioaudio.fetch import ReadWorkers
 
 __all__ = ["Feed", "open_feed"]
 
+T = TypeVar("T")
+
 # How long clips are collected before those at hand are given: an input that is slow holds up nobody.
 _PATIENCE_SECONDS = 0.02
+
+
+class InputWorkers(Protocol):
+    """Threads for what may block for as long as it likes."""
+
+    def iterate(self, function: Callable[..., T], *args: Any) -> Coroutine[Any, Any, T]:
+        """The result of a blocking call."""
+        ...
 
 
 class Feed(Protocol):
@@ -40,7 +49,7 @@ def open_feed(
     as_clip: Callable[[Any], Clip],
     order: Order,
     progress: Progress,
-    workers: ReadWorkers,
+    workers: InputWorkers,
     home: asyncio.AbstractEventLoop | None,
 ) -> Feed:
     """The clips of the epoch of `progress`; an async iterable is iterated on `home`, None for the running loop."""
@@ -52,10 +61,10 @@ def open_feed(
 
 
 class _BlockingFeed:
-    """Iterates in read workers, by one of them at a time; what it has is given also while the iterable blocks."""
+    """Iterates in input threads, in one of them at a time; what it has is given also while the iterable blocks."""
 
     def __init__(
-        self, begin: Callable[[], Iterator[Entry]], as_clip: Callable[[Any], Clip], workers: ReadWorkers
+        self, begin: Callable[[], Iterator[Entry]], as_clip: Callable[[Any], Clip], workers: InputWorkers
     ) -> None:
         self._begin, self._as_clip, self._workers = begin, as_clip, workers
         self._loop = asyncio.get_running_loop()
@@ -69,7 +78,7 @@ class _BlockingFeed:
     async def take(self, count: int) -> list[Entry]:
         while True:
             if self._filling is None and len(self._ready) < count and not self._ended:
-                self._filling = asyncio.create_task(self._workers.read(self._fill, count - len(self._ready)))
+                self._filling = asyncio.create_task(self._workers.iterate(self._fill, count - len(self._ready)))
             if self._filling is not None:
                 await asyncio.wait([self._filling], timeout=_PATIENCE_SECONDS)
                 await self._wait(self._filling)
@@ -100,7 +109,7 @@ class _BlockingFeed:
                 came.cancel()
 
     def _fill(self, count: int) -> None:
-        """Collect the next entries, in a read worker."""
+        """Collect the next entries, in an input thread."""
         entries = self._entries = self._entries or self._begin()
         for entry in entries:
             self._ready.append(Entry(entry.ordinal, entry.position, self._as_clip(entry.clip)))

@@ -47,9 +47,13 @@ R = TypeVar("R")
 # Reads wait, they do not compute: enough of them at once to keep a disk or a file server busy.
 _READ_THREADS = 16
 
+# A caller's own iterable may wait for as long as it likes, so each that does has a thread: this many are far too many.
+_INPUT_THREADS = 256
+
 
 class Statistics(NamedTuple):
-    """What `Workers` are doing: jobs that wait and jobs that run, and slots (held, and tasks that wait for one)."""
+    """What `Workers` are doing: jobs that wait and jobs that run, slots (held, and tasks that wait for one), and inputs
+    that are being iterated."""
 
     read_queued: int
     read_running: int
@@ -57,6 +61,7 @@ class Statistics(NamedTuple):
     decode_running: int
     slots_used: int
     slots_waiting: int
+    inputs_running: int
 
 
 class _Crew:
@@ -65,6 +70,7 @@ class _Crew:
     def __init__(self, read_threads: int, decode_threads: int) -> None:
         self.read = Pool("aioaudio-read", read_threads)
         self.decode = Pool("aioaudio-decode", decode_threads)
+        self.input = Pool("aioaudio-input", _INPUT_THREADS)
         # As many as are decoded at once, and as many again as are read at once, or are decoded next.
         self.slots = Slots(decode_threads * MAX_GROUP + max(read_threads, decode_threads * MAX_GROUP))
         self.io: IOThread | None = None
@@ -72,12 +78,12 @@ class _Crew:
 
     @property
     def started(self) -> bool:
-        return self.read.started or self.decode.started or self.io is not None or bool(self.own)
+        return self.read.started or self.decode.started or self.input.started or self.io is not None or bool(self.own)
 
     def close(self) -> list[Thread]:
         """Stop everything; gives the threads that are about to end."""
         self.slots.close()
-        threads = self.read.close() + self.decode.close()
+        threads = self.read.close() + self.decode.close() + self.input.close()
         for own in self.own.copy():
             threads += own.close()
         if self.io is not None:
@@ -88,6 +94,7 @@ class _Crew:
     def __del__(self) -> None:
         self.read.retire()
         self.decode.retire()
+        self.input.retire()
         for own in self.own.copy():
             own.retire()
         if self.io is not None:
@@ -152,6 +159,7 @@ class Workers:
             decode_running=crew.decode.num_running,
             slots_used=crew.slots.num_used,
             slots_waiting=crew.slots.num_waiting,
+            inputs_running=crew.input.num_queued + crew.input.num_running,
         )
 
     def read(self, function: Callable[..., R], *args: Any, priority: int = 0) -> Coroutine[Any, Any, R]:
@@ -160,6 +168,10 @@ class Workers:
         On cancellation a call that has not begun never does; one that runs goes on, and its result is dropped.
         """
         return self._open_crew().read.call(_call_one, (function, args), alone=True, priority=priority)
+
+    def iterate(self, function: Callable[..., R], *args: Any) -> Coroutine[Any, Any, R]:
+        """`read` for code that may block for as long as it likes: in a thread that nobody else waits for."""
+        return self._open_crew().input.call(_call_one, (function, args), alone=True)
 
     def decode(
         self,

@@ -364,7 +364,7 @@ async def test_an_iterable_may_block_and_an_async_one_is_iterated_on_the_callers
             yield path
 
     await assert_as_loaded(await collect(blocking(), batch_size=5), paths)
-    assert all(name.startswith("aioaudio-read") for name in threads)
+    assert all(name.startswith("aioaudio-input") for name in threads)
     await assert_as_loaded(await collect(awaiting(), batch_size=5), paths)
 
 

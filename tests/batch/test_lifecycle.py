@@ -305,6 +305,26 @@ async def test_a_slow_input_costs_no_time(session: Session, paths: list[Path]) -
     assert waiting < 0.1
 
 
+async def test_inputs_that_block_hold_up_nobody(paths: list[Path]) -> None:
+    gate = threading.Event()
+
+    def clips() -> Iterator[Path]:
+        yield paths[0]
+        gate.wait()
+        yield paths[1]
+
+    async with Session(read_threads=1) as session:
+        runs = [session.batches(clips(), batch_size=1) for _ in range(20)]
+        try:
+            first = [await anext(run) for run in runs]
+            assert (await session.load(io.BytesIO(paths[2].read_bytes()))).num_samples
+        finally:
+            gate.set()
+        assert len(first) == 20
+        for run in runs:
+            assert [batch.clips[0].source async for batch in run] == [paths[1]]
+
+
 async def test_a_direct_load_goes_before_what_is_read_ahead(paths: list[Path]) -> None:
     names: list[str] = []
 
