@@ -331,13 +331,23 @@ def recorded(folder: Path) -> tuple[torch.Tensor, list[list[str]]]:
     return torch.cat(samples, dim=1), rows
 
 
+def heed_interrupts() -> None:
+    """A suite that was started in the background ignores them, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @ASYNCIO
 async def test_a_radio_is_recorded_until_ctrl_c(server: Server, speech: bytes, tmp_path: Path) -> None:
     body = with_metadata(speech, 3_000, {2: "StreamTitle='It's one';", 8: "StreamTitle='two';"})
     station = Station(body, interval=3_000, stays=True)
     command = [sys.executable, "-W", "error", str(EXAMPLE), server.add(station), "--into", str(tmp_path)]
     process = await asyncio.create_subprocess_exec(
-        *command, "--seconds-per-file", "2", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        *command,
+        "--seconds-per-file",
+        "2",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
     )
     assert process.stdout is not None
     for _ in range(3):
