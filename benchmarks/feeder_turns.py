@@ -125,8 +125,10 @@ class Consumer:
         run_python(self._num_loops)
         self.all_seconds = time.perf_counter() - self._began
 
-    def turn(self) -> Turn:
+    def turn(self, cpu_seconds: float) -> Turn:
         return {
+            "cpu_ms": 1e3 * cpu_seconds / self.num_clips,
+            "num_cpus": cpu_seconds / self.all_seconds,
             "per_second": self.num_clips / self.all_seconds,
             "first_seconds": self.first_seconds,
             "padding": 1 - self.num_samples / self.num_all_samples,
@@ -135,14 +137,19 @@ class Consumer:
         }
 
 
+def _cpu_seconds() -> float:
+    """CPU of this process, and of its children that have ended."""
+    return sum(os.times()[:4])
+
+
 def child() -> None:
     """The process of a turn. The clock runs from when all is imported to when the last batch has been consumed."""
     order = Order(**json.load(sys.stdin))
     feed = next(feeder for feeder in FEEDERS if feeder.title == order.title).make()
     imported = _pss(os.getpid())
-    consumer = Consumer(order)
+    consumer, began = Consumer(order), _cpu_seconds()
     feed(order.paths, consumer)
-    turn = {**consumer.turn(), "imported_bytes": imported}
+    turn = {**consumer.turn(_cpu_seconds() - began), "imported_bytes": imported}
     if order.keep is not None:
         torch.save(consumer.clips, order.keep)
     print(json.dumps(turn))

@@ -16,6 +16,8 @@ MIB = 1 << 20
 def summarize(results: Mapping[str, Rounds], feeders: Sequence[Feeder]) -> tuple[list[Grid], list[Target]]:
     """The grids, a row for each case, and the targets."""
     rate = Grid("Clips a second", "1/s", remark_title="aioaudio ÷ best peer")
+    cpu = Grid("CPU of a clip, the consumer's included", "ms")
+    num_cpus = Grid("Use of the machine", "CPUs")
     first = Grid("The first batch", "ms", remark_title="aioaudio ÷ best peer")
     memory = Grid("Memory of all processes, at most", "MiB", remark_title="aioaudio ÷ least DataLoader")
     own_memory = Grid("Memory beyond what importing takes", "MiB", remark_title="aioaudio ÷ least DataLoader")
@@ -25,6 +27,8 @@ def summarize(results: Mapping[str, Rounds], feeders: Sequence[Feeder]) -> tuple
         present = [feeder for feeder in feeders if feeder.title in rounds]
         titles = [feeder.title for feeder in present]
         rate.rows[name] = {title: rounds.median(title, "per_second") for title in titles}
+        cpu.rows[name] = {title: rounds.median(title, "cpu_ms") for title in titles}
+        num_cpus.rows[name] = {title: rounds.median(title, "num_cpus") for title in titles}
         first.rows[name] = {title: 1e3 * rounds.median(title, "first_seconds") for title in titles}
         memory.rows[name] = {title: rounds.median(title, "memory_bytes") / MIB for title in titles}
         own_memory.rows[name] = {title: rounds.median(title, "own_memory_bytes") / MIB for title in titles}
@@ -46,7 +50,7 @@ def summarize(results: Mapping[str, Rounds], feeders: Sequence[Feeder]) -> tuple
             own_memory.remarks[name] = f"{median(rounds.ratios(OURS, best, 'own_memory_bytes')):.2f}"
         ratios = rounds.ratios(OURS_SYNC, OURS, "per_second")
         targets.append(Target(f"{name}: rate of the sync face ÷ async", ratios, 0.95, least=True))
-    return [grid for grid in (rate, first, memory, own_memory, padding) if grid.rows], targets
+    return [grid for grid in (rate, cpu, num_cpus, first, memory, own_memory, padding) if grid.rows], targets
 
 
 def _remarked(grid: Grid, name: str, target: Target) -> Target:

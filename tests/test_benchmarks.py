@@ -171,11 +171,12 @@ def test_the_turns_of_pipeline_measure_batches() -> None:
         assert turn["num_clips"] == 20
         assert turn["per_second"] > 0
         assert turn["first_seconds"] > 0
+        assert turn["cpu_ms"] > 0
         assert turn["memory_bytes"] > turn["imported_bytes"] > 1 << 20
         assert 0 < turn["padding"] < 1
     assert turns[OURS]["num_samples"] == turns[OURS_SYNC]["num_samples"]
     grids, targets = summarize({"mp3/idle": Rounds({title: [turn] for title, turn in turns.items()})}, FEEDERS)
-    assert len(grids) == 5
+    assert len(grids) == 7
     assert [target.what for target in targets] == ["mp3/idle: rate of the sync face ÷ async"]
 
 
