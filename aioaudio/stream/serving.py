@@ -181,6 +181,8 @@ class Serving:
                 raise
             if not isinstance(error, DamagedAudioError) or error.audio is None or not error.audio.num_samples:
                 raise self._feed.error from error
+            if error.audio.num_samples == num_samples:
+                raise  # what is wrong there is not that the source has ended
             audio = error.audio
         is_broken = self._feed.error is not None and audio.num_samples < num_samples
         if self._feed.error is not None and not audio.num_samples:

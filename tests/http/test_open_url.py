@@ -188,3 +188,17 @@ async def test_a_server_that_dies_ends_its_streams(media: MediaLibrary) -> None:
         for chunks, error in await asyncio.gather(*readers):
             assert isinstance(error, aioaudio.SourceError)
             assert sum(chunk.duration_seconds for chunk in chunks) <= 2.1
+
+
+@ASYNCIO
+async def test_open_streams_take_no_place_from_others(media: MediaLibrary, server: Server) -> None:
+    url = server.add(media.make("wav", seconds=60.0, sample_rate=48_000, channels=2).path.read_bytes())
+    async with (
+        Session(http=replace(QUICK, max_connections_per_host=1)) as session,
+        session.open(url) as first,
+        session.open(url) as second,
+    ):
+        chunks = [await anext(first), await anext(second)]
+        encoded = await session.fetch(server.add(b"small"))
+    assert [chunk.num_samples for chunk in chunks] == [48_000, 48_000]
+    assert bytes(encoded) == b"small"

@@ -132,6 +132,25 @@ async def test_an_abort_is_raised_behind_what_has_come(
     assert given.shape[1] >= (share - 0.1) * 4 * 48_000
 
 
+async def test_damage_is_raised_in_its_place_also_where_the_source_breaks_off_behind_it(data: Path) -> None:
+    broken = bytearray((data / "jfk.mp3").read_bytes()[:60_000])
+    broken[20_000:22_000] = bytes(2_000)
+    has_ended = asyncio.Event()
+
+    async def blocks() -> AsyncIterator[bytes]:
+        yield bytes(broken)
+        has_ended.set()
+        raise OSError("broke off")
+
+    async with aioaudio.open(blocks(), chunk_seconds=1.0, sample_rate=16_000) as reader:
+        assert (await anext(reader)).damage == ()
+        await has_ended.wait()
+        with pytest.raises(aioaudio.DamagedAudioError) as caught:
+            await anext(reader)
+    assert caught.value.audio is not None
+    assert caught.value.audio.num_samples == 16_000
+
+
 async def test_a_stall_is_a_timeout(media: MediaLibrary) -> None:
     data, num_chunks = media.make("mp3", seconds=4.0).path.read_bytes(), 0
     reader = aioaudio.open(forever(data[: len(data) // 2]), chunk_seconds=0.25, timeout=0.2)

@@ -93,9 +93,17 @@ class HTTPClient:
             await asyncio.sleep(0)
 
     async def get(
-        self, url: URL, extra: Mapping[str, str], patience: Patience, opened: contextlib.AsyncExitStack
+        self,
+        url: URL,
+        extra: Mapping[str, str],
+        patience: Patience,
+        opened: contextlib.AsyncExitStack,
+        *,
+        has_place: bool = False,
     ) -> aiohttp.ClientResponse:
         """The answer to a GET, behind all redirects. Whatever it holds goes into `opened`.
+
+        It waits for a place among the connections to its host, unless it has one by other rights.
 
         Raises SourceDenied for a host that is refused, FetchError for redirects that lead nowhere, AudioTimeout, and
         what aiohttp raises.
@@ -108,6 +116,8 @@ class HTTPClient:
             headers.update(private)
             headers.update({"Accept-Encoding": "identity", **extra})
             async with contextlib.AsyncExitStack() as hop:
+                if not has_place:
+                    await hop.enter_async_context(self._place(address))
                 response = await self._send(address, headers, patience, hop)
                 if response.status not in _REDIRECTS:
                     await opened.enter_async_context(hop.pop_all())
@@ -139,7 +149,6 @@ class HTTPClient:
     async def _send(
         self, address: Address, headers: Mapping[str, str], patience: Patience, hop: contextlib.AsyncExitStack
     ) -> aiohttp.ClientResponse:
-        await hop.enter_async_context(self._place(address))
         patience.begin()
         async with patience.limit("connect_timeout") as begin:
             response = await self._session.get(

@@ -42,7 +42,7 @@ class HTTPOptions:
         backoff: Seconds before the first retry; doubled for each further one, less up to a half at random.
         max_backoff: Seconds before a retry, at most, also where Retry-After asks for more.
         max_connections_per_host: Connections to one host and port at once; other requests wait, for which no timeout
-            counts.
+            counts. Streams that are open do not count: each may last for ever.
         max_redirects: Redirects that are followed; 0 makes the first one an error.
         allow_private: Whether addresses may be used that are not public: private networks, this machine, link-local
             ones. False checks the address of every connection as it is made. A proxy would make it for us, so that
