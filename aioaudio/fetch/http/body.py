@@ -129,9 +129,7 @@ class HTTPBody:
             if self._first is not None and self._offset and not self._is_station:
                 extra |= self._first.request_from(self._offset)
             try:
-                response = await self._client.get(
-                    self._url, extra, self._patience, self._opened, has_place=self._plays
-                )
+                response = await self._client.get(self._url, extra, self._patience, self._opened, has_place=self._plays)
             except AudioError:
                 raise
             except (aiohttp.ClientError, OSError) as error:
