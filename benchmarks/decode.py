@@ -20,7 +20,6 @@ threads   OS threads that are not Python's, while two threads load: FFmpeg's, an
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from contextlib import closing
@@ -30,34 +29,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from decode_cases import QUICK, Bench, Effort
 from decode_summary import control_notes, summarize
-from harness import Report, parse_arguments, print_cases, publish, run_cases
+from harness import parse_arguments, run_program
 from peers import versions_of
 
 
 def main() -> None:
     arguments = parse_arguments(__doc__, "decode")
-    load_before = os.getloadavg()[0]
     effort = QUICK if arguments.quick else Effort()
     with tempfile.TemporaryDirectory() as folder, closing(Bench(Path(folder), effort)) as bench:
-        contenders = versions_of(bench.peers)
-        if arguments.list:
-            print_cases(bench.cases(), arguments.only, contenders, bench.absent)
-            return
-        results = run_cases(bench.cases(), arguments.only, arguments.repeat)
-    grids, targets = summarize(results, list(bench.peers))
-    report = Report(
-        program="decode",
-        is_quick=arguments.quick,
-        num_rounds=arguments.repeat,
-        contenders=contenders,
-        absent=bench.absent,
-        results=results,
-        notes=[*control_notes(results), *bench.notes()],
-        grids=grids,
-        targets=targets,
-        load_before=load_before,
-    )
-    publish(report, arguments)
+        run_program(
+            arguments,
+            bench.cases(),
+            versions_of(bench.peers),
+            lambda results: summarize(results, list(bench.peers)),
+            absent=bench.absent,
+            notes=lambda results: [*control_notes(results), *bench.notes()],
+        )
 
 
 if __name__ == "__main__":

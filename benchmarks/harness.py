@@ -38,6 +38,7 @@ __all__ = [
     "print_cases",
     "publish",
     "run_cases",
+    "run_program",
 ]
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -189,9 +190,41 @@ def parse_arguments(description: str | None, program: str) -> argparse.Namespace
     parser.add_argument(
         "--docs", type=Path, metavar="FILE", help=f"paste the tables into this page, between its {program}.py markers"
     )
+    parser.set_defaults(program=program, load_before=os.getloadavg()[0])
     arguments = parser.parse_args()
     arguments.repeat = arguments.repeat or (1 if arguments.quick else 5)
     return arguments
+
+
+def run_program(
+    arguments: argparse.Namespace,
+    cases: Iterable[Case],
+    contenders: Mapping[str, str],
+    summarize: Callable[[dict[str, Rounds]], tuple[Sequence[Grid], Sequence[Target]]],
+    *,
+    absent: Mapping[str, str] | None = None,
+    notes: Callable[[dict[str, Rounds]], Sequence[str]] = lambda _: (),
+) -> None:
+    """What a program's arguments ask for: list its cases, or measure them and publish what came out."""
+    absent = absent or {}
+    if arguments.list:
+        print_cases(cases, arguments.only, contenders, absent)
+        return
+    results = run_cases(cases, arguments.only, arguments.repeat)
+    grids, targets = summarize(results)
+    report = Report(
+        program=arguments.program,
+        is_quick=arguments.quick,
+        num_rounds=arguments.repeat,
+        contenders=contenders,
+        absent=absent,
+        results=results,
+        notes=notes(results),
+        grids=grids,
+        targets=targets,
+        load_before=arguments.load_before,
+    )
+    publish(report, arguments)
 
 
 def print_cases(

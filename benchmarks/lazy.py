@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import tempfile
 import time
@@ -25,19 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import torch
-from harness import (
-    Case,
-    Contender,
-    Grid,
-    Report,
-    Rounds,
-    Target,
-    Turn,
-    parse_arguments,
-    print_cases,
-    publish,
-    run_cases,
-)
+from harness import Case, Contender, Grid, Rounds, Target, Turn, parse_arguments, run_program
 from media import MediaLibrary
 
 import aioaudio
@@ -150,31 +137,13 @@ def summarize(results: Mapping[str, Rounds]) -> tuple[list[Grid], list[Target]]:
 
 def main() -> None:
     arguments = parse_arguments(__doc__, "lazy")
-    load_before = os.getloadavg()[0]
     contenders = {"aioaudio": version("aioaudio"), "torch": torch.__version__}
     torch.set_num_threads(1)
     session = aioaudio.Session(decode_threads=1)
     with tempfile.TemporaryDirectory() as folder:
         cases = make_cases(session, MediaLibrary(Path(folder)), QUICK if arguments.quick else Effort())
-        if arguments.list:
-            print_cases(cases, arguments.only, contenders, {})
-            return
-        results = run_cases(cases, arguments.only, arguments.repeat)
+        run_program(arguments, cases, contenders, summarize)
     asyncio.run(session.aclose())
-    grids, targets = summarize(results)
-    report = Report(
-        program="lazy",
-        is_quick=arguments.quick,
-        num_rounds=arguments.repeat,
-        contenders=contenders,
-        absent={},
-        results=results,
-        notes=[],
-        grids=grids,
-        targets=targets,
-        load_before=load_before,
-    )
-    publish(report, arguments)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ once (PSS). Before the first turns, all clips of a contender are compared with a
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from pathlib import Path
 import torch
 from feeder_turns import Order, loops_that_take, take_turn
 from feeders import OURS, OURS_SYNC, find_feeders, versions_of
-from harness import Case, Contender, Report, Turn, parse_arguments, print_cases, publish, run_cases
+from harness import Case, Contender, Turn, parse_arguments, run_program
 from pipeline_summary import summarize
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -134,28 +133,16 @@ def difference(theirs: Sequence[torch.Tensor], ours: Sequence[torch.Tensor]) -> 
 
 def main() -> None:
     arguments = parse_arguments(__doc__, "pipeline")
-    load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), QUICK if arguments.quick else Effort())
-        contenders = versions_of(bench.feeders)
-        if arguments.list:
-            print_cases(bench.cases(), arguments.only, contenders, bench.absent)
-            return
-        results = run_cases(bench.cases(), arguments.only, arguments.repeat)
-    grids, targets = summarize(results, bench.feeders)
-    report = Report(
-        program="pipeline",
-        is_quick=arguments.quick,
-        num_rounds=arguments.repeat,
-        contenders=contenders,
-        absent=bench.absent,
-        results=results,
-        notes=bench.notes,
-        grids=grids,
-        targets=targets,
-        load_before=load_before,
-    )
-    publish(report, arguments)
+        run_program(
+            arguments,
+            bench.cases(),
+            versions_of(bench.feeders),
+            lambda results: summarize(results, bench.feeders),
+            absent=bench.absent,
+            notes=lambda _: bench.notes,
+        )
 
 
 if __name__ == "__main__":

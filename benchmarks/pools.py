@@ -22,19 +22,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from harness import (
-    Case,
-    Contender,
-    Grid,
-    Report,
-    Rounds,
-    Target,
-    Turn,
-    parse_arguments,
-    print_cases,
-    publish,
-    run_cases,
-)
+from harness import Case, Contender, Grid, Rounds, Target, Turn, parse_arguments, run_program
 from pipeline import clips_of
 
 import aioaudio
@@ -139,27 +127,8 @@ def summarize(results: Mapping[str, Rounds]) -> tuple[list[Grid], list[Target]]:
 
 def main() -> None:
     arguments = parse_arguments(__doc__, "pools")
-    load_before = os.getloadavg()[0]
-    versions = {"aioaudio": version("aioaudio")}
-    chosen = list(cases(QUICK if arguments.quick else Effort()))
-    if arguments.list:
-        print_cases(chosen, arguments.only, versions, {})
-        return
-    results = run_cases(chosen, arguments.only, arguments.repeat)
-    grids, targets = summarize(results)
-    report = Report(
-        program="pools",
-        is_quick=arguments.quick,
-        num_rounds=arguments.repeat,
-        contenders=versions,
-        absent={},
-        results=results,
-        notes=[],
-        grids=grids,
-        targets=targets,
-        load_before=load_before,
-    )
-    publish(report, arguments)
+    effort = QUICK if arguments.quick else Effort()
+    run_program(arguments, cases(effort), {"aioaudio": version("aioaudio")}, summarize)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import sys
 import tempfile
 import time
@@ -21,19 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from harness import (
-    Case,
-    Contender,
-    Grid,
-    Report,
-    Rounds,
-    Target,
-    Turn,
-    parse_arguments,
-    print_cases,
-    publish,
-    run_cases,
-)
+from harness import Case, Contender, Grid, Rounds, Target, Turn, parse_arguments, run_program
 from media import MediaLibrary
 
 import aioaudio
@@ -172,30 +159,11 @@ def summarize(results: Mapping[str, Rounds]) -> tuple[list[Grid], list[Target]]:
 
 def main() -> None:
     arguments = parse_arguments(__doc__, "responsiveness")
-    load_before = os.getloadavg()[0]
-    contenders = {"aioaudio": version("aioaudio")}
     effort = QUICK if arguments.quick else Effort()
     with tempfile.TemporaryDirectory() as folder:
         media = MediaLibrary(Path(folder))
         cases = gap_cases(media, effort) + together_cases(media, effort)
-        if arguments.list:
-            print_cases(cases, arguments.only, contenders, {})
-            return
-        results = run_cases(cases, arguments.only, arguments.repeat)
-    grids, targets = summarize(results)
-    report = Report(
-        program="responsiveness",
-        is_quick=arguments.quick,
-        num_rounds=arguments.repeat,
-        contenders=contenders,
-        absent={},
-        results=results,
-        notes=[],
-        grids=grids,
-        targets=targets,
-        load_before=load_before,
-    )
-    publish(report, arguments)
+        run_program(arguments, cases, {"aioaudio": version("aioaudio")}, summarize)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import importlib.util
 import itertools
 import math
 import multiprocessing
-import os
 import sys
 import tempfile
 import time
@@ -35,19 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 import aiohttp
 import torch
 from aiohttp import web
-from harness import (
-    Case,
-    Contender,
-    Grid,
-    Report,
-    Rounds,
-    Target,
-    Turn,
-    parse_arguments,
-    print_cases,
-    publish,
-    run_cases,
-)
+from harness import Case, Contender, Grid, Rounds, Target, Turn, parse_arguments, run_program
 from media import MediaLibrary
 
 import aioaudio
@@ -259,8 +246,6 @@ def summarize(results: Mapping[str, Rounds]) -> tuple[list[Grid], list[Target]]:
 
 def main() -> None:
     arguments = parse_arguments(__doc__, "services")
-    load_before = os.getloadavg()[0]
-    contenders = {"aioaudio": version("aioaudio")}
     missing = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
     effort = QUICK if arguments.quick else Effort()
     with tempfile.TemporaryDirectory() as name, served(serve_folder, name) as site:
@@ -269,24 +254,8 @@ def main() -> None:
         cases = [batch_case(media, effort, folder, kind, lambda: site) for kind in ("mp3", "flac")]
         if not missing:
             cases.append(upload_case(media, effort))
-        if arguments.list:
-            print_cases(cases, arguments.only, contenders, {})
-            return
-        results = run_cases(cases, arguments.only, arguments.repeat)
-    grids, targets = summarize(results)
-    report = Report(
-        program="services",
-        is_quick=arguments.quick,
-        num_rounds=arguments.repeat,
-        contenders=contenders,
-        absent=dict.fromkeys(missing, "not installed"),
-        results=results,
-        notes=[],
-        grids=grids,
-        targets=targets,
-        load_before=load_before,
-    )
-    publish(report, arguments)
+        absent = dict.fromkeys(missing, "not installed")
+        run_program(arguments, cases, {"aioaudio": version("aioaudio")}, summarize, absent=absent)
 
 
 if __name__ == "__main__":
