@@ -256,6 +256,25 @@ class Batch:
         return f"Batch({shape} {str(dtype).removeprefix('torch.')}, {self.sample_rate} Hz{extra})"
 
 
+def clip_of(source: Any, start_seconds: float, stop_seconds: float | None, track: int | str | None) -> Clip:
+    """The part of a source that was asked for; a Clip as it is. Raises ValueError for a range of a Clip's own."""
+    if not isinstance(source, Clip):
+        return Clip(source, start_seconds, stop_seconds, track)
+    if start_seconds != 0 or stop_seconds is not None or track is not None:
+        raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
+    return source
+
+
+def sample_at(seconds: float, sample_rate: int) -> int:
+    """The sample at a place, half up."""
+    return math.floor(seconds * sample_rate + 0.5)
+
+
+def samples_in(seconds: float, sample_rate: int) -> int:
+    """How many samples a stretch is rounded to: at least one."""
+    return max(1, sample_at(seconds, sample_rate))
+
+
 def as_int(name: str, value: object, kind: str = "an integer") -> int:
     """`value` as a plain int, NumPy's integers included. Raises TypeError for what is none; bool is none."""
     if not isinstance(value, bool):

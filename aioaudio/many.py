@@ -306,7 +306,7 @@ class ManyOperations:
                 how = {"narrow": narrow, "home": input["home"], "times": times, "leave": leave}
                 return await load_parts(workers, clip.source, _ranged(options, clip), timeout, **how)
 
-            return BatchStages(load, there, what.crop_seconds, what.crop_short, on_error, **input)
+            return BatchStages(load, there, what.crop_seconds, what.crop_short, **input)
 
         return Results(plan.run(lambda: self.workers, stages))
 

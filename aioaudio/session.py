@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 import torch
 
-from aioaudio.audio import Audio, AudioInfo, Clip
+from aioaudio.audio import Audio, AudioInfo, Clip, clip_of
 from aioaudio.batch import load_onto
 from aioaudio.decode import Leave
 from aioaudio.device import DeviceOptions, as_device
@@ -128,7 +128,7 @@ class Session(ManyOperations, StreamOperations):
         Cancellation ends the await at once, and what has not begun never does; only with `out` it first waits until no
         thread writes there any more.
         """
-        clip = _as_clip(source, start_seconds, stop_seconds, track)
+        clip = clip_of(source, start_seconds, stop_seconds, track)
         where = DeviceOptions(device=device, resample_on=resample_on)
         options = LoadOptions(
             start_seconds=clip.start_seconds,
@@ -189,7 +189,7 @@ class Session(ManyOperations, StreamOperations):
         Raises, at once, ValueError and TypeError for wrong options and for what is no source, and ClosedError; with the
         first use, what `load` raises.
         """
-        clip = _as_clip(source, start_seconds, stop_seconds, track)
+        clip = clip_of(source, start_seconds, stop_seconds, track)
         options = LoadOptions(
             start_seconds=clip.start_seconds,
             stop_seconds=clip.stop_seconds,
@@ -306,15 +306,6 @@ class Session(ManyOperations, StreamOperations):
             warnings.warn(
                 f"unclosed {self!r}: use 'async with' or aclose()", ResourceWarning, source=self, stacklevel=2
             )
-
-
-def _as_clip(source: Source | Clip, start_seconds: float, stop_seconds: float | None, track: int | str | None) -> Clip:
-    """The part of a source that was asked for; a Clip as it is."""
-    if not isinstance(source, Clip):
-        return Clip(source, start_seconds, stop_seconds, track)
-    if start_seconds != 0 or stop_seconds is not None or track is not None:
-        raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
-    return source
 
 
 def _copied(audio: Audio, out: torch.Tensor) -> Audio:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from aioaudio.audio import samples_in
 from aioaudio.decode.plan import result_range
 from aioaudio.options import LoadOptions
 
@@ -24,7 +25,7 @@ class Crop:
 
     def num_samples(self, sample_rate: int) -> int:
         """Length of the crop, at least 1."""
-        return max(1, math.floor(self.seconds * sample_rate + 0.5))
+        return samples_in(self.seconds, sample_rate)
 
     def start(self, length: int, sample_rate: int) -> int:
         """Where the crop begins in `length` samples; 0 where they are too few."""

@@ -7,6 +7,7 @@ from collections import deque
 from typing import Generic, Self, TypeVar
 
 from aioaudio.batch.order import Progress
+from aioaudio.workers import is_cancelled
 
 __all__ = ["Segment"]
 
@@ -71,8 +72,7 @@ class Segment(Generic[T]):
         try:
             return await load
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not load.cancelled() or task is None or task.cancelling():
+            if not load.cancelled() or is_cancelled():
                 raise
             return await anext(self)  # this was given up meanwhile
 

@@ -13,7 +13,7 @@ from aioaudio.audio import Audio, Batch, Clip, Failure
 from aioaudio.batch.cargo import ship
 from aioaudio.batch.collate import Layout, Row, Waveforms, collate
 from aioaudio.batch.crop import Crop, Short
-from aioaudio.batch.failures import OnError, carried_bytes
+from aioaudio.batch.failures import carried_bytes
 from aioaudio.batch.feed import Feed, open_feed
 from aioaudio.batch.flow import Loaded, Made
 from aioaudio.batch.grouping import Group, padded_length
@@ -27,7 +27,7 @@ from aioaudio.device import Transfer
 from aioaudio.errors import ClosedError, SourceError
 from aioaudio.fetch import short_name
 from aioaudio.loading import Times
-from aioaudio.workers import Workers
+from aioaudio.workers import Workers, is_cancelled
 
 __all__ = ["BatchStages", "LoadStages", "load_guarded"]
 
@@ -127,11 +127,10 @@ class BatchStages(_Stages):
         layout: Layout,
         crop_seconds: float | None,
         short: Short,
-        on_error: OnError,
         **input: Any,
     ) -> None:
         super().__init__(**input)
-        self._load, self._layout, self._on_error = load, layout, on_error
+        self._load, self._layout = load, layout
         self._crop_seconds, self._short = crop_seconds, short
 
     async def load(self, entry: Entry, progress: Progress) -> Loaded[tuple[Clip, Row]]:
@@ -212,19 +211,13 @@ async def load_guarded(
     except ClosedError:
         raise
     except BaseException as raised:
-        if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+        if isinstance(raised, asyncio.CancelledError) and is_cancelled():
             raise
         failure = _failure(entry.clip, raised, times)
         return Loaded(failure=failure, num_bytes=carried_bytes(failure.error))
     finally:
         meter.load_ended(times, short_name(entry.clip.source), None if failure is None else failure.stage)
         del failure  # its error refers to this frame
-
-
-def _is_cancelled() -> bool:
-    """Whether a cancellation is meant for this task: a source may raise one of its own."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _failure(clip: Clip, raised: BaseException, times: Times) -> Failure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from aioaudio.audio import sample_at
 from aioaudio.decode.facts import Facts
 from aioaudio.errors import LimitError, UnsupportedAudioError
 from aioaudio.options import LoadOptions
@@ -148,8 +149,8 @@ class Plan:
 
 def result_range(options: LoadOptions, sample_rate: int) -> tuple[int, int | None]:
     """The range that is asked for, in samples of the result at `sample_rate`."""
-    start = math.floor(options.start_seconds * sample_rate + 0.5)
-    stop = None if options.stop_seconds is None else math.floor(options.stop_seconds * sample_rate + 0.5)
+    start = sample_at(options.start_seconds, sample_rate)
+    stop = None if options.stop_seconds is None else sample_at(options.stop_seconds, sample_rate)
     return start, stop
 
 

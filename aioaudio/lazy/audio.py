@@ -22,7 +22,7 @@ from aioaudio.fetch import AsyncChunks, AsyncFile, Resolved, resolve
 from aioaudio.lazy.stand_in import StandIn
 from aioaudio.loading import load_audio
 from aioaudio.options import LoadOptions
-from aioaudio.workers import Thread, Workers
+from aioaudio.workers import Thread, Workers, is_cancelled
 
 __all__ = ["LazyAudio", "begin"]
 
@@ -195,8 +195,7 @@ async def _load(
     try:
         audio = await load_audio(workers, source, options, timeout, home=home)
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if home is None or task is None or task.cancelling():
+        if home is None or is_cancelled():
             raise
         raise FetchError("reading was cancelled by the event loop that it belongs to", source=source.name) from None
     return audio if clip is None else replace(audio, clip=clip)

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from aioaudio.audio import Clip, check_number
+from aioaudio.audio import Clip, check_number, clip_of
 from aioaudio.fetch import Source, resolve
 from aioaudio.options import LoadOptions, RawPCM, as_channels, check_timeout
 from aioaudio.stream.reader import AudioReader
@@ -71,20 +71,15 @@ class StreamOperations:
 
         Raises, at once, ValueError and TypeError for wrong options; as samples are asked for, what `load` raises.
         """
-        clip = None
-        if isinstance(source, Clip):
-            if start_seconds != 0 or stop_seconds is not None or track is not None:
-                raise ValueError("a Clip brings its own start_seconds, stop_seconds and track")
-            clip = source
-            source, start_seconds, stop_seconds, track = clip.source, clip.start_seconds, clip.stop_seconds, clip.track
+        clip = clip_of(source, start_seconds, stop_seconds, track)
         options = LoadOptions(
-            start_seconds=start_seconds,
-            stop_seconds=stop_seconds,
+            start_seconds=clip.start_seconds,
+            stop_seconds=clip.stop_seconds,
             sample_rate=sample_rate,
             num_channels=num_channels,
             channels=as_channels(channels),
             dtype=dtype,
-            track=track,
+            track=clip.track,
             format=format,
             on_damage=on_damage,
             verify=verify,
@@ -92,7 +87,7 @@ class StreamOperations:
             max_bytes=max_bytes,
         )
         check_timeout(timeout)
-        resolved = resolve(source)
+        resolved = resolve(clip.source)
         _check_positive("chunk_seconds", chunk_seconds)
         if hop_seconds is not None:
             _check_positive("hop_seconds", hop_seconds)
@@ -101,7 +96,8 @@ class StreamOperations:
             return Serving(workers, resolved, options, timeout, home)
 
         hop_seconds = chunk_seconds if hop_seconds is None else hop_seconds
-        return AudioReader(Reading(lambda: self.workers, serve, start_seconds, chunk_seconds, hop_seconds, clip))
+        own = clip if clip is source else None
+        return AudioReader(Reading(lambda: self.workers, serve, clip.start_seconds, chunk_seconds, hop_seconds, own))
 
 
 def _check_positive(name: str, value: float) -> None:

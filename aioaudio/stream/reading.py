@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from aioaudio.arriving import Ended
-from aioaudio.audio import Audio, AudioInfo, Clip
+from aioaudio.audio import Audio, AudioInfo, Clip, samples_in
 from aioaudio.errors import ClosedError
 from aioaudio.stream.serving import Serving, Stretch
 from aioaudio.workers import IOThread, Workers
@@ -161,12 +160,12 @@ class Reading:
     def _chunk(self, stretch: Stretch) -> Audio:
         audio = self._audio(stretch)
         end = stretch.start + audio.num_samples
-        self._at_end = not stretch.goes_on and audio.num_samples < _as_samples(self._chunk_seconds, self._rate)
+        self._at_end = not stretch.goes_on and audio.num_samples < samples_in(self._chunk_seconds, self._rate)
         if end <= self._given and not audio.damage:  # nothing that has not been given
             self._at_end = True
             raise Ended
         self._given = end
-        self._position = stretch.start + _as_samples(self._hop_seconds, self._rate)
+        self._position = stretch.start + samples_in(self._hop_seconds, self._rate)
         return audio
 
     def _samples(self, stretch: Stretch) -> Audio:
@@ -199,7 +198,3 @@ class Reading:
             return future.result()
         finally:
             future.cancel()  # an interrupt ends the wait: end the work, too
-
-
-def _as_samples(seconds: float, sample_rate: int) -> int:
-    return max(1, math.floor(seconds * sample_rate + 0.5))

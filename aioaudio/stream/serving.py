@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import math
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from aioaudio import decode as _decode
-from aioaudio.audio import Audio, AudioInfo
+from aioaudio.audio import Audio, AudioInfo, sample_at, samples_in
 from aioaudio.decode import LiveDecoder, StreamDecoder
 from aioaudio.encoded import Encoded, LocalFile, NotRegularFile, OpenBytes, Readable
 from aioaudio.errors import AudioError, ClosedError, DamagedAudioError
@@ -19,7 +18,7 @@ from aioaudio.fetch import ArrivingBlocks, BlockingFile, Memory, Resolved, at_ha
 from aioaudio.loading import describe
 from aioaudio.options import LoadOptions
 from aioaudio.stream.feed import Feed
-from aioaudio.workers import OwnThread, Stop, Workers
+from aioaudio.workers import OwnThread, Stop, Workers, is_cancelled
 
 __all__ = ["Serving", "Stretch"]
 
@@ -74,7 +73,7 @@ class Serving:
         """The rate of the stream in Hz, and the sample at a place. Raises io.UnsupportedOperation for one that has been
         passed by a source that arrives."""
         decoder = await self._do(self._opened)
-        position = math.floor(seconds * self._rate + 0.5)
+        position = sample_at(seconds, self._rate)
         if position < decoder.earliest:
             raise io.UnsupportedOperation("what has arrived is not kept: a source that arrives is only sought forward")
         return self._rate, position
@@ -85,7 +84,7 @@ class Serving:
 
     async def read_seconds(self, start: int | None, seconds: float) -> Stretch:
         """A chunk of so many seconds from sample `start` on, None for where the options say."""
-        return await self._do(partial(self._read, start, lambda rate: max(1, math.floor(seconds * rate + 0.5))))
+        return await self._do(partial(self._read, start, lambda rate: samples_in(seconds, rate)))
 
     async def read(self, start: int | None, num_samples: int) -> Stretch:
         """`num_samples` from sample `start` on."""
@@ -138,8 +137,7 @@ class Serving:
         try:
             return await task
         except asyncio.CancelledError:
-            this = asyncio.current_task()
-            if self._is_closing() and this is not None and not this.cancelling():
+            if self._is_closing() and not is_cancelled():
                 raise ClosedError("the reader was closed") from None
             raise
         finally:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from aioaudio.errors import ClosedError
 from aioaudio.workers.cpus import available_cpus, default_decode_threads
 from aioaudio.workers.io import IOThread
-from aioaudio.workers.job import Kernel, Stop
+from aioaudio.workers.job import Kernel, Stop, is_cancelled
 from aioaudio.workers.own import OwnThread
 from aioaudio.workers.pool import MAX_GROUP, Pool, Thread
 from aioaudio.workers.slots import Slots
@@ -39,6 +39,7 @@ __all__ = [
     "available_cpus",
     "default_decode_threads",
     "default_workers",
+    "is_cancelled",
 ]
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from aioaudio.errors import ClosedError
 
-__all__ = ["Job", "Kernel", "Lane", "Stop", "deliver", "forget_locals", "results_of"]
+__all__ = ["Job", "Kernel", "Lane", "Stop", "deliver", "forget_locals", "is_cancelled", "results_of"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -88,6 +88,12 @@ def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
     if trace is not None and trace.tb_frame.f_back is not None:
         yield from (frame for frame, _ in traceback.walk_stack(trace.tb_frame.f_back))
     yield from (frame for frame, _ in traceback.walk_tb(trace))
+
+
+def is_cancelled() -> bool:
+    """Whether a cancellation is meant for the running task: what it awaits may raise one of its own."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def deliver(jobs: list[Job], results: Sequence[Any]) -> None:
